@@ -31,7 +31,7 @@ interface Failing extends FailingEndpoint {
 }
 
 /** Fewer say nothing: a client may have given up. */
-const failedLeast = 5;
+export const failedLeast = 5;
 /** An answer may still be on its way: a client sends its first packet again after 1 and 3 s. */
 const patienceMs = 10_000;
 /** Without another connection, it is unknown whether it still fails. */

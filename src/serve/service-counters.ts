@@ -87,6 +87,12 @@ interface ServiceCountersOptions {
   readonly noticed: (service: string) => void;
 }
 
+/** The endpoints of a Forwarding that are failing, and its Service. */
+interface FailingOf {
+  readonly service: string;
+  readonly endpoints: readonly string[];
+}
+
 interface Entry extends ServiceTraffic {
   connections: number;
   readonly refusals: Map<RefusalReason, number>;
@@ -121,9 +127,7 @@ export class ServiceCounters {
   };
   readonly #failing = new FailingEndpoints();
   /** Texts of those that were failing at the last reading, by the id of the Forwarding. */
-  #failingIn: ReadonlyMap<string, readonly string[]> = new Map();
-  /** The Services of these Forwardings. */
-  #servicesOfFailing: ReadonlyMap<string, string> = new Map();
+  #failingIn: ReadonlyMap<string, FailingOf> = new Map();
   /** Since the first reading. */
   #total = { connections: 0, refusals: 0, readAtMs: Number.NEGATIVE_INFINITY };
   /** Connections by `namespace/name` since the reading before. */
@@ -140,7 +144,7 @@ export class ServiceCounters {
    * of the last reading.
    */
   failingIn(id: string): readonly string[] {
-    return this.#failingIn.get(id) ?? [];
+    return this.#failingIn.get(id)?.endpoints ?? [];
   }
 
   /** Undefined: the configuration or the mode does not count. */
@@ -189,25 +193,22 @@ export class ServiceCounters {
 
   #note(failing: readonly FailingEndpoint[]): void {
     const before = this.#failingIn;
-    const now = new Map<string, string[]>();
-    const services = new Map<string, string>();
+    const now = new Map<string, { readonly service: string; readonly endpoints: string[] }>();
     for (const one of failing) {
       const entry = this.#entries.get(idOf(one));
       if (entry === undefined || !isFault(one, one.reset, entry.outcomes)) continue;
       const { endpoint, family, namespace, port, protocol, service: name } = one;
       const key = forwardingKey({ namespace, name, port, protocol: protocol as Protocol });
       const id = forwardingId(family, key);
-      const own = now.get(id) ?? [];
-      own.push(endpoint);
+      const own = now.get(id) ?? { service: objectKey(namespace, name), endpoints: [] };
+      own.endpoints.push(endpoint);
       now.set(id, own);
-      services.set(id, objectKey(namespace, name));
     }
-    for (const own of now.values()) own.sort();
-    const known = this.#servicesOfFailing;
+    for (const { endpoints } of now.values()) endpoints.sort();
     this.#failingIn = now;
-    this.#servicesOfFailing = services;
-    for (const [id, service] of [...known, ...services]) {
-      if (before.get(id)?.join() !== now.get(id)?.join()) this.#options.noticed(service);
+    for (const [id, { service }] of new Map<string, FailingOf>([...before, ...now])) {
+      const [old, next] = [before, now].map((of) => of.get(id)?.endpoints.join());
+      if (old !== next) this.#options.noticed(service);
     }
   }
 

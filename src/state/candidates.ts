@@ -3,7 +3,7 @@
  * without duplicates. Upstream sorts by the text of address and port (edge case E15), this code by
  * packed bytes: any stable order will do.
  */
-import { Address, addressBytes, type CIDR, cidrContains, type Family } from '../net/address.ts';
+import { addressBytes, type CIDR, cidrContains, type Family } from '../net/address.ts';
 import {
   type EndpointKey,
   EndpointList,
@@ -12,7 +12,7 @@ import {
 } from '../net/endpoint-list.ts';
 import type { List } from '../net/list.ts';
 import { finish } from './steps.ts';
-import { Condition, type EndpointSlice, type ServicePort } from './types.ts';
+import { addressAt, Condition, type EndpointSlice, type ServicePort } from './types.ts';
 
 /**
  * Facts about a candidate: the `Condition` bits, and the meaning of its zone hints on this node.
@@ -233,11 +233,9 @@ export class CandidateIndex {
     }
   }
 
-  #isMaybeLocal({ addresses, family, places }: EndpointSlice, i: number): boolean {
-    if (this.#podCIDRs.length === 0 || (places?.[i]?.node ?? '') !== '') return false;
-    const width = addressBytes[family];
-    const bytes = Buffer.from(addresses.slice(i * width, (i + 1) * width), 'latin1');
-    const address = Address.from(bytes);
+  #isMaybeLocal(slice: EndpointSlice, i: number): boolean {
+    if (this.#podCIDRs.length === 0 || (slice.places?.[i]?.node ?? '') !== '') return false;
+    const address = addressAt(slice, i);
     return this.#podCIDRs.some((cidr) => cidrContains(cidr, address));
   }
 }

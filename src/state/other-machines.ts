@@ -3,9 +3,9 @@
  * are the API servers, endpoints of default/kubernetes, and endpoints that name a node and are
  * outside the blocks of pods: pods that use the network of their node.
  */
-import { Address, type AddressKey, addressBytes, type CIDR, cidrContains } from '../net/address.ts';
+import { type AddressKey, type CIDR, cidrContains } from '../net/address.ts';
 import type { AddressKeys } from './node-sockets.ts';
-import { Condition, type EndpointSlice } from './types.ts';
+import { addressAt, Condition, type EndpointSlice } from './types.ts';
 
 /** The Service of the API servers, and the one whose EndpointSlices name them. */
 export const apiServers = 'default/kubernetes';
@@ -43,16 +43,15 @@ export class OtherMachines {
     }
   }
 
-  *#of({ addresses, conditions, family, length, places, service }: EndpointSlice) {
+  *#of(slice: EndpointSlice) {
+    const { conditions, family, length, places, service } = slice;
     const isOfServers = service === apiServers;
     const podCIDRs = this.#podCIDRs.filter(({ address }) => address.family === family);
     if (!isOfServers && (podCIDRs.length === 0 || places === undefined)) return;
-    const width = addressBytes[family];
     for (let i = 0; i < length; i += 1) {
       const isHere = (conditions.charCodeAt(i) & Condition.local) !== 0;
       if (isHere || (!isOfServers && places?.[i]?.node === '')) continue;
-      const bytes = Buffer.from(addresses.slice(i * width, (i + 1) * width), 'latin1');
-      const address = Address.from(bytes);
+      const address = addressAt(slice, i);
       if (isOfServers || !podCIDRs.some((cidr) => cidrContains(cidr, address))) yield address.key;
     }
   }

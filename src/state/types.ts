@@ -3,7 +3,7 @@
  * `source/decode.ts`), and the Forwarding that modes translate. `decode.ts` has applied the
  * defaults of the Kubernetes API.
  */
-import type { Address, CIDR, Family } from '../net/address.ts';
+import { Address, addressBytes, type CIDR, type Family } from '../net/address.ts';
 import type { EndpointList } from '../net/endpoint-list.ts';
 import type { List } from '../net/list.ts';
 import { formatServicePort, type Protocol } from '../net/protocol.ts';
@@ -115,6 +115,15 @@ export interface EndpointSlice {
   readonly weight?: number | undefined;
   /** endpoints.kubernetes.io/last-change-trigger-time, milliseconds since the epoch. */
   readonly triggerTimeMs: number | undefined;
+}
+
+/** The address of endpoint `i`. */
+export function addressAt(
+  { addresses, family }: Pick<EndpointSlice, 'addresses' | 'family'>,
+  i: number,
+): Address {
+  const width = addressBytes[family];
+  return Address.from(Buffer.from(addresses.slice(i * width, (i + 1) * width), 'latin1'));
 }
 
 /** An EndpointSlice that is not used, although it seems to be for a Service. */

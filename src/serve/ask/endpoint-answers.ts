@@ -5,6 +5,7 @@ import { formatPortName } from '../../net/protocol.ts';
 import type { DetectionView } from '../../state/detection.ts';
 import type { Seen } from '../../state/resolve.ts';
 import { forwardingId, type Service } from '../../state/types.ts';
+import { failedLeast } from '../failing-endpoints.ts';
 import { isFault, type ServiceTraffic } from '../service-counters.ts';
 import type { AgentState } from './agent-state.ts';
 import type { Problem } from './problem.ts';
@@ -89,9 +90,6 @@ function namesOf(all: readonly string[]): string {
   return firstNames(all.slice(0, namedMax), all.length);
 }
 
-/** Fewer say nothing: a client may have given up. */
-const triedLeast = 5;
-
 /** Endpoints of a port that answer no connections, by failure detection or as the kernel counts. */
 export function silentProblems(
   { counters, failureDetection }: Pick<AgentState, 'counters' | 'failureDetection'>,
@@ -105,7 +103,7 @@ export function silentProblems(
   const silent = new Set([
     ...failureDetection().silentIn(family, key),
     ...counters.failingIn(forwardingId(family, key)),
-    ...(own === undefined ? [] : neverAnswered(own)),
+    ...(own === undefined ? [] : neverAnswered(own, forwarding)),
   ]);
   if (silent.size === 0) return [];
   const text = () => {
@@ -117,9 +115,14 @@ export function silentProblems(
   return [{ reason: 'endpoint_silent', text }];
 }
 
-function neverAnswered(own: ServiceTraffic): string[] {
-  return Array.from(own.endpoints).flatMap(([endpoint, { outcomes }]) => {
-    if (outcomes === undefined || outcomes.answered > 0 || outcomes.tried < triedLeast) return [];
-    return isFault(own, outcomes.reset, own.outcomes) ? [endpoint] : [];
+/** Endpoints in use: those that have left are counted for a day, too. */
+function neverAnswered(own: ServiceTraffic, { cluster, local }: Seen['forwarding']): string[] {
+  const inUse = [...new Set([cluster, local])].flatMap((list) =>
+    Array.from({ length: list.length }, (_, i) => list.text(i)),
+  );
+  return inUse.filter((endpoint) => {
+    const outcomes = own.endpoints.get(endpoint)?.outcomes;
+    if (outcomes === undefined || outcomes.answered > 0) return false;
+    return outcomes.tried >= failedLeast && isFault(own, outcomes.reset, own.outcomes);
   });
 }

@@ -12,7 +12,7 @@ import {
 import { isNear } from '../../net/near.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
-import type { EndpointSlice, Service } from '../../state/types.ts';
+import { addressAt, type EndpointSlice, type Service } from '../../state/types.ts';
 import type { RunningEngine } from './agent-state.ts';
 import type { Problem } from './problem.ts';
 
@@ -107,17 +107,14 @@ export function serviceAddresses(
 type Found = Map<string, () => string>;
 
 function addInBlocks(state: ClusterState, slice: EndpointSlice, found: Found): void {
-  const { addresses, family, length } = slice;
-  const stride = addressBytes[family];
+  const { family, length } = slice;
   const blocks = state.serviceCIDRs(family);
   if (blocks.length === 0) return;
-  const bytes = new Uint8Array(stride);
   for (let i = 0; i < length && found.size < namedMax; i += 1) {
-    for (let b = 0; b < stride; b += 1) bytes[b] = addresses.charCodeAt(i * stride + b);
-    const address = Address.from(bytes);
+    const address = addressAt(slice, i);
     for (const block of blocks) {
       if (!cidrContains(block, address)) continue;
-      found.set(formatAddress(bytes), () => inBlockText(state, address, block));
+      found.set(formatAddress(address.bytes), () => inBlockText(state, address, block));
     }
   }
 }

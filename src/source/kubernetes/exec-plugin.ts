@@ -151,12 +151,12 @@ export class ExecPlugin {
     return new Promise<string>((resolve, reject) => {
       const fail = (
         reason: string,
-        code: number | null = -1,
+        code = -1,
         status: PluginCall['status'] = 'plugin_execution_error',
       ): void => {
         clearTimeout(timer);
         kill(child);
-        reject(new PluginError(reason, status, code ?? -1));
+        reject(new PluginError(reason, status, code));
       };
       const seconds = this.#timeoutMs / 1000;
       const timer = setTimeout(() => fail(`it has not ended after ${seconds} s`), this.#timeoutMs);
@@ -169,8 +169,10 @@ export class ExecPlugin {
       child.once('close', (code, signal) => {
         clearTimeout(timer);
         this.#child = undefined;
-        if (code === 0) resolve(stdout());
-        else fail(lastLine(stderr()) || `it ended with ${signal ?? `code ${code}`}`, code);
+        if (code === 0) return resolve(stdout());
+        // Processes that it has started may continue.
+        const reason = lastLine(stderr()) || `it ended with ${signal ?? `code ${code}`}`;
+        reject(new PluginError(reason, 'plugin_execution_error', code ?? -1));
       });
     });
   }

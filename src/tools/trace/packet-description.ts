@@ -147,7 +147,8 @@ class PacketDescriber {
     if (isByRule) {
       const place = placeOfRule(last.event, last.rule);
       const isElsewhere = destinationText(headers!) !== destinationText(next!.headers!);
-      if (isElsewhere && !isOfServices(last.event)) this.#diverter = place;
+      // The last change decides.
+      if (isElsewhere) this.#diverter = isOfServices(last.event) ? undefined : place;
       this.#say(change, place);
     } else if (this.#hook === 'input') {
       // IPVS takes packets there, and sends them on through output.

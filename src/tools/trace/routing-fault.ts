@@ -34,7 +34,7 @@ export function faultFinder(machine: Machine): FindFault {
     const causes = found.length > 0 ? found : reversePath(machine, packet);
     return causes.length > 0
       ? causes.join('; ')
-      : 'forwarding is on, there is a route, and rp_filter is not strict';
+      : 'there is a route, and neither forwarding nor rp_filter explains it';
   };
 }
 

@@ -139,18 +139,19 @@ describe('the rates of two readings', () => {
 });
 
 it.each([
-  ['five connections without an answer', 5, 0, ['endpoint_silent']],
-  ['fewer', 4, 0, []],
-  ['one that was answered', 9, 1, []],
+  ['five connections without an answer', 5, 0, 0, ['endpoint_silent']],
+  ['fewer', 4, 0, 0, []],
+  ['one that was answered', 9, 1, 0, []],
+  ['it is not in use any more', 5, 0, 1, []],
 ] as const)(
   'an endpoint has a problem by what is counted of it: %s',
-  (_, tried, answered, reasons) => {
+  (_, tried, answered, host, reasons) => {
     const web = forwarding('web', pool(1));
     const outcomes = { tried, answered, reset: 0 };
     const counted: ServiceTraffic = {
       ...{ family: 'IPv4', namespace: 'ns', service: 'web', port: '', protocol: 'TCP' },
       ...{ connections: tried, refusals: new Map(), frontends: new Map(), outcomes },
-      endpoints: new Map([[web.cluster.text(0), { connections: tried, outcomes }]]),
+      endpoints: new Map([[pool(1 + host).text(0), { connections: tried, outcomes }]]),
     };
     const known = {
       counters: { failingIn: () => [], read: async () => undefined },

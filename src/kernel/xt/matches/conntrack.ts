@@ -49,6 +49,11 @@ export const conntrackCodec: Codec<ConntrackMatch> = {
   },
 };
 
+/** Whether it asks for the state, and for nothing else. */
+export function asksStateOnly(info: Uint8Array): boolean {
+  return viewOf(info).getUint16(at.matchFlags, true) === XT_CONNTRACK_STATE;
+}
+
 export function readConntrack(info: Uint8Array): ConntrackMatch {
   const view = viewOf(info);
   const mask = view.getUint16(at.stateMask, true);

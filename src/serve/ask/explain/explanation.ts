@@ -117,12 +117,13 @@ function nodePortAddress(engine: RunningEngine, family: Family): Address | undef
 type Place = Pick<ExplainInput, 'agent' | 'engine'>;
 
 function targetsOf({ protocols: named, ...place }: Question, { agent, engine }: Place): Target[] {
+  if (named.length > 0) return named.map((protocol) => ({ ...place, protocol }));
   const sync = engine.families.find(({ family }) => family === place.address.family);
   // TCP, which an address alone means, and the other protocols with which Services have it.
   const found = protocols.filter((one) => {
     return one === 'TCP' || (sync && claimed({ engine, agent, sync, target: place }, one));
   });
-  return (named.length > 0 ? named : found).map((protocol) => ({ ...place, protocol }));
+  return found.map((protocol) => ({ ...place, protocol }));
 }
 
 async function explainTarget(

@@ -80,8 +80,7 @@ export async function obstaclesOf(
       address: client.address?.bytes,
       isMasqueraded,
     })
-    .filter(({ hook, isOfHealthCheck }) => {
-      if (isOfHealthCheck) return false;
+    .filter(({ hook }) => {
       if (hook === NF_INET.POST_ROUTING) return true;
       return isOfNode === (hook === NF_INET.LOCAL_OUT);
     });
@@ -150,15 +149,16 @@ async function staleEntries(input: ExplainInput, holder: Holder | undefined): Pr
     if (isAsked && !entries.isClosed(i) && !right.has(entries.key(i, 'replySource'))) wrong.push(i);
   }
   if (wrong.length === 0) return [];
-  const ways = wrong.map((i) => {
+  const ways = new Set<string>();
+  for (const i of wrong) {
     const from = formatAddress(entries.address(i, 'originalSource'));
     const to = entries.address(i, 'replySource');
-    return `${from} to ${formatEndpoint(to, entries.port(i, 'replySource'))}`;
-  });
-  const named = [...new Set(ways)].slice(0, namedMax);
+    ways.add(`${from} to ${formatEndpoint(to, entries.port(i, 'replySource'))}`);
+    if (ways.size === namedMax) break;
+  }
   return [
     `Connection tracking has ${counted(wrong.length, 'connection')} to ${targetText(input)} that ` +
-      `${wrong.length === 1 ? 'leads' : 'lead'} to none of its endpoints (${named.join(', ')}), by ` +
+      `${wrong.length === 1 ? 'leads' : 'lead'} to none of its endpoints (${[...ways].join(', ')}), by ` +
       'an earlier state of it or by a rule of another program: their packets still go there.',
   ];
 }

@@ -30,8 +30,6 @@ export interface Obstacle {
   readonly endpoint: string | undefined;
   /** `inet firewalld filter_FORWARD` */
   readonly chain: string;
-  /** Only those to the health-check node port do not get there. */
-  readonly isOfHealthCheck: boolean;
 }
 
 interface Options {
@@ -113,7 +111,11 @@ export class ForeignRules {
     if (all.length === 0) return [];
     const found = new Map<string, Obstacle>();
     for (const base of all) {
-      const sees = seenAt(mode, base).filter((one) => !this.#isTranslatedBefore(base, one));
+      const sees = seenAt(mode, base).filter((one) => {
+        // Load balancers make them, and not this client.
+        const isOfOthers = client !== undefined && one === 'health checks';
+        return !isOfOthers && !this.#isTranslatedBefore(base, one);
+      });
       for (const one of sees) {
         for (const destination of destinations(one, base, seen, nodeAddresses)) {
           if (found.size >= namedMax) return [...found.values()];
@@ -238,6 +240,5 @@ function obstacleOf(
       : `A rule of another program ${verbs[what]} ${whose}: ${rule.text()}.`;
   };
   const endpoint = seen === 'endpoints' && address ? formatAddress(address) : undefined;
-  const isOfHealthCheck = seen === 'health checks';
-  return { text, hook: base.hook, endpoint, chain: base.name, isOfHealthCheck };
+  return { text, hook: base.hook, endpoint, chain: base.name };
 }

@@ -1,6 +1,10 @@
 /** Matches and targets of iptables-nft, as far as they say something of a packet's destination. */
 import type { Expression } from '../../../kernel/ops.ts';
-import { type ConntrackState, readConntrack } from '../../../kernel/xt/matches/conntrack.ts';
+import {
+  asksStateOnly,
+  type ConntrackState,
+  readConntrack,
+} from '../../../kernel/xt/matches/conntrack.ts';
 import type { Action, Condition } from './walk.ts';
 
 const unknown: Condition = () => undefined;
@@ -26,7 +30,7 @@ export function readMatch({ info, name, revision }: Match): Condition[] {
   const view = new DataView(info.buffer, info.byteOffset, info.byteLength);
   if ((name === 'tcp' || name === 'udp') && revision === 0) return [ports(name, view)];
   if (name === 'multiport' && revision === 1) return [multiport(view)];
-  if (name === 'conntrack' && revision === 3) return [connectionState(info, view)];
+  if (name === 'conntrack' && revision === 3) return [connectionState(info)];
   if (name === 'addrtype' && revision === 1) return [addressType(view)];
   return [unknown];
 }
@@ -46,13 +50,11 @@ function ports(name: 'tcp' | 'udp', view: DataView): Condition {
   };
 }
 
-/** match_flags of struct xt_conntrack_mtinfo3, and XT_CONNTRACK_STATE. */
-const conntrackFlags = { at: 146, state: 1 } as const;
 const statesOfFirst: readonly ConntrackState[] = ['INVALID', 'NEW', 'RELATED', 'ESTABLISHED'];
 
-function connectionState(info: Uint8Array, view: DataView): Condition {
+function connectionState(info: Uint8Array): Condition {
   const { operator, states } = readConntrack(info);
-  const isPlain = view.getUint16(conntrackFlags.at, true) === conntrackFlags.state;
+  const isPlain = asksStateOnly(info);
   if (!isPlain || !states.every((state) => statesOfFirst.includes(state))) return unknown;
   return ({ isTracked }) => states.includes(isTracked ? 'NEW' : 'INVALID') === (operator === '==');
 }
