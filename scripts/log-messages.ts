@@ -68,6 +68,12 @@ const rows = {
       'Raise the limit that `err` names, or find who uses it up.',
     ],
     [
+      'Could not read IP families; trying again',
+      'debug',
+      'err',
+      'The process or the machine lacks file descriptors or memory. It is looked every 5 s whether a family that was disabled is enabled.',
+    ],
+    [
       'Could not read interfaces; keeping the last addresses',
       'warn',
       'err',
@@ -822,6 +828,24 @@ const rows = {
       'family, purpose, err, retryMs',
       'The kernel refused a batch of the maps. They are read and repaired after `retryMs`. Services work.',
       'If it continues, correct what `err` names. If the kernel lacks memory, fewer Services are put into the maps.',
+    ],
+    [
+      'Failed to update table filter; a host firewall may drop health checks',
+      'warn',
+      'family, purpose, err, retryMs',
+      'With an empty mode, the rules that accept packets past a firewall of the host were refused. Services work without such a firewall. It is tried again after `retryMs`.',
+    ],
+    [
+      'Kernel rejected rule for health checks in table filter; Service port is served',
+      'warn',
+      'service, port, family, err, attempts, retryMs',
+      'The Service works; a firewall of the host may drop health checks of its load balancer. It is tried again after `retryMs`.',
+    ],
+    [
+      'Rule for health checks is in table filter again',
+      'info',
+      'service, port, family, attempts',
+      'What the line above says is over.',
     ],
     [
       'Kernel rejected Service port in connect-time maps; packet rules handle it',

@@ -140,7 +140,7 @@ export class App {
       : undefined;
     this.#connectTime = new ConnectTime({
       ...options,
-      families: this.#families,
+      families: () => this.#families,
       events,
       source,
       changed: () => this.#runner.engine?.wake(),
@@ -354,9 +354,15 @@ export class App {
     signal.addEventListener('abort', () => wakeup.wake(), { once: true });
     while (!signal.aborted && this.#families.length < allFamilies.length) {
       await wakeup.wait(familiesCheckMs);
-      const known = [...this.#families, ...families()];
+      if (signal.aborted) return;
+      const known = [...this.#families];
+      try {
+        known.push(...families());
+      } catch (error) {
+        log.debug({ err: (error as Error).message }, 'Could not read IP families; trying again');
+      }
       const next = allFamilies.filter((family) => known.includes(family));
-      if (signal.aborted || next.length === this.#families.length) continue;
+      if (next.length === this.#families.length) continue;
       this.#families = next;
       log.info({ families: next }, 'IP family was enabled; serving it from now on');
       this.#setSysctls(this.#config, this.#runner.mode, 'tolerant');

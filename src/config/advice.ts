@@ -51,7 +51,7 @@ function emptyModeAdvice(): Advice[] {
       advice: 'docs/migrating.md has what packets meet in each mode',
     },
     ...modeDifferences.map(({ packets, iptables, empty, nftables }) => {
-      const text = empty === undefined ? `are ${iptables}` : `are ${empty}`;
+      const text = `are ${empty ?? iptables}`;
       const other = empty === undefined ? '' : `by kube-proxy they are ${iptables}; `;
       const advice = `${other}in mode nftables they are ${nftables}`;
       return { about: `mode empty: packets ${packets}`, text, advice };

@@ -71,8 +71,7 @@ export const frontendEndpointDefaults = {
 
 /** How to detect traffic that starts in one of this node's pods. */
 export type DetectLocal =
-  /** By `Config.clusterCIDR`. */
-  /** `isDefault`: no mode was given. */
+  /** By `Config.clusterCIDR`. `isDefault`: no mode was given. */
   | { readonly kind: 'ClusterCIDR'; readonly isDefault: boolean }
   | { readonly kind: 'NodeCIDR' }
   | { readonly kind: 'BridgeInterface'; readonly bridgeInterface: string }

@@ -14,7 +14,7 @@ import { StalePrograms } from './stale-programs.ts';
 
 interface ConnectTimeOptions extends ExcludedPodsOptions {
   readonly connectTime?: ConnectTimePaths;
-  readonly families: readonly Family[];
+  readonly families: () => readonly Family[];
   /** Absent: the kernel's version is not known. */
   readonly host?: ReadableFiles;
   readonly kernel: Kernel;
@@ -76,7 +76,7 @@ export class ConnectTime {
 
   async #place(wish: ConnectTimeWish): Promise<void> {
     const { events, families, host, kernel, log } = this.#options;
-    const { placement, lack } = await chooseConnectTime(wish, this.#paths, families, kernel);
+    const { placement, lack } = await chooseConnectTime(wish, this.#paths, families(), kernel);
     this.#chosen = wish;
     this.#placement = placement;
     this.#kernelClients = placement && host ? clientsAtRisk(host) : [];

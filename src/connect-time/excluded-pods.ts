@@ -29,7 +29,7 @@ import type { Placement } from './maps/placement.ts';
 import { readMap } from './maps/read-map.ts';
 
 export interface ExcludedPodsOptions {
-  readonly families: readonly Family[];
+  readonly families: () => readonly Family[];
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly log: Logger;
@@ -91,7 +91,7 @@ export class ExcludedPods {
       return;
     }
     const { families, kernel } = this.#options;
-    this.#cgroups ??= await readExcluded(kernel, placement, families);
+    this.#cgroups ??= await readExcluded(kernel, placement, families());
     const ending = new AbortController();
     const ended = this.#run(next, placement.cgroup, ending.signal);
     this.#watch = { ending, ended };

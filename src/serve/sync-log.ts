@@ -126,15 +126,49 @@ function familyLines(log: Logger): Lines<FamilyEvent | FilterEvent | ConnectTime
       log.warn({ family, leftMs, err }, 'Failed to renew the lease of connect-time programs'),
     'lease-ended': ({ family }) =>
       log.warn({ family }, 'Lease of connect-time programs expired; comparing maps to renew it'),
-    'filter-rules': ({ of }) => {
-      // What is verified is what serves.
-      if (of.kind !== 'done') write(lines, of);
-    },
+    'filter-rules': ({ of }) => write(ofFilter, of),
     'connect-time': ({ of }) => write(ofMaps, of),
     audited: ({ family, durationMs }) => log.debug({ family, durationMs }, 'Audit finished'),
   };
   const ofMaps = mapLines(log, lines.miscounted);
+  const ofFilter = filterLines(log, lines);
   return lines;
+}
+
+/**
+ * About the rules in table filter of iptables, which accept packets past a firewall of the host. If
+ * they fail, Services are served all the same, and what serves is verified without them.
+ */
+function filterLines(
+  log: Logger,
+  { done: _, ...rules }: Lines<FamilyEvent>,
+): Partial<Lines<FamilyEvent>> {
+  return {
+    ...rules,
+    failed: ({ family, failures: [first], purpose, retryMs }) => {
+      if (retryMs === undefined) return;
+      log.warn(
+        { family, purpose, err: first && failureText(first), retryMs },
+        'Failed to update table filter; a host firewall may drop health checks',
+      );
+    },
+    quarantined: ({ family, quarantined: { attempts, failure, forwarding }, retryMs }) =>
+      log.warn(
+        {
+          ...portFields(forwarding.servicePort),
+          family,
+          err: failureText(failure),
+          attempts,
+          retryMs,
+        },
+        'Kernel rejected rule for health checks in table filter; Service port is served',
+      ),
+    restored: ({ family, attempts, servicePort }) =>
+      log.info(
+        { ...portFields(servicePort), family, attempts },
+        'Rule for health checks is in table filter again',
+      ),
+  };
 }
 
 /** About the maps of connect-time translation. If they fail, the rules serve. */

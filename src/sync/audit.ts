@@ -245,8 +245,8 @@ export class Audit {
     if (this.#needed && !isTouched) return;
     const isMoved = await ruleset.movedByOthers(this.#base, reader);
     if (isMoved && isTouched) this.#damagedAtMs ??= now;
-    // One may be asked for in the meantime: `||=` would forget that.
-    if (isMoved || (await this.#isMiscounted())) this.#needed = true;
+    // Never set to false here: a comparison may be asked for in the meantime.
+    if (isMoved || (!this.#needed && (await this.#isMiscounted()))) this.#needed = true;
   }
 
   /** Whether the kernel counts other numbers of elements than there should be. */

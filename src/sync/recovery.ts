@@ -51,7 +51,7 @@ export class Recovery {
   failed(failures: readonly KernelFailure[], repairAtMs?: number): number {
     const now = this.#clock.now();
     const isHeld = failures.some((one) => one.isHeld);
-    const repairMs = repairAtMs && Math.max(0, repairAtMs - now);
+    const repairMs = repairAtMs === undefined ? undefined : Math.max(0, repairAtMs - now);
     const delayMs = isHeld ? heldMs : (repairMs ?? this.#backoff.failed());
     this.#dueAtMs = now + delayMs;
     return delayMs;

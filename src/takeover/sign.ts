@@ -51,16 +51,20 @@ export async function readProxyTable(
   family: Family,
 ): Promise<'absent' | 'sign' | 'kube-proxy' | 'both'> {
   const at = { family: NFPROTO[family], table: nftablesTable };
-  const tables = await orNone(readTable(kernel, 'table', { kind: 'tablesDump', ...at }));
-  if (tables.length === 0) return 'absent';
+  if (!(await hasProxyTable(kernel, family))) return 'absent';
   const chains = await readTable(kernel, 'chain', { kind: 'chainsDump', ...at });
   if (!chains.some(({ chain }) => chain === signChain)) return 'kube-proxy';
   return chains.length === 1 ? 'sign' : 'both';
 }
 
+async function hasProxyTable(kernel: KernelReader, family: Family): Promise<boolean> {
+  const at = { family: NFPROTO[family], table: nftablesTable };
+  return (await orNone(readTable(kernel, 'table', { kind: 'tablesDump', ...at }))).length > 0;
+}
+
 /** Puts the sign where there is no such table. Rejects with KernelError. */
 export async function addSign(kernel: Kernel, family: Family): Promise<void> {
-  if ((await readProxyTable(kernel, family)) !== 'absent') return;
+  if (await hasProxyTable(kernel, family)) return;
   const writer = new RecordWriter(nftOps);
   writeSign(writer, family);
   await applyAll(kernel, writer.finish(), 'nft.apply', signText(family));

@@ -9,7 +9,7 @@ import type { Kernel } from '../kernel/kernel.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
 import { familyWord } from '../kernel/nft/words.ts';
 import type { ModeFacts, ModeName, OwnedObject, ProxyMode } from '../modes/mode.ts';
-import type { Family } from '../net/address.ts';
+import { type Family, families } from '../net/address.ts';
 import { Backoff } from '../time/backoff.ts';
 import { type Clock, Wakeup } from '../time/clock.ts';
 import type { ForeignTable } from './foreign-tables.ts';
@@ -159,19 +159,39 @@ export class Takeover {
       for (const failure of failures) observer({ kind: 'failed', ...failure, retryMs: waitMs });
       await this.#wakeup.wait(waitMs);
     }
-    unwatch();
+    await unwatch();
   }
 
-  /** Adds signs again that another program has removed. */
-  #watchSigns(): () => void {
-    const { kernel, signed } = this.#options;
-    const tables = signed().map((family) => ({ family: NFPROTO[family], table: nftablesTable }));
-    if (tables.length === 0) return () => {};
-    const changed = async (): Promise<void> => {
-      for (const family of signed()) await addSign(kernel, family).catch(() => this.wake());
+  /**
+   * Adds signs again that another program has removed. The result ends that, and resolves when no
+   * more are added.
+   */
+  #watchSigns(): () => Promise<void> {
+    const { kernel, mode, signed } = this.#options;
+    // Whether the mode was asked for may change while it runs, and so may the families.
+    if (mode.name !== 'nftables') return async () => {};
+    const tables = families.map((family) => ({ family: NFPROTO[family], table: nftablesTable }));
+    let state: 'idle' | 'asked' | 'adding' | 'ended' = 'idle';
+    let adding = Promise.resolve();
+    const add = async (): Promise<void> => {
+      while (state === 'asked') {
+        state = 'adding';
+        for (const family of signed()) await addSign(kernel, family).catch(() => this.wake());
+      }
+      if (state === 'adding') state = 'idle';
+    };
+    const changed = (): void => {
+      const isIdle = state === 'idle';
+      if (state !== 'ended') state = 'asked';
+      if (isIdle) adding = add();
     };
     // The end of the watch is harmless: they are looked at regularly.
-    return kernel.watch(tables, { changed: () => void changed(), ended: () => {} });
+    const unwatch = kernel.watch(tables, { changed, ended: () => {} });
+    return () => {
+      state = 'ended';
+      unwatch();
+      return adding;
+    };
   }
 
   /** Looks soon. */

@@ -34,18 +34,33 @@ export function question(feature: string, module: string, table: XtTable, rule: 
   return { feature, advice: `load modules nft_compat and ${module}`, table, rule };
 }
 
-function portQuestion(protocol: Protocol): Question {
+export function portQuestion(protocol: Protocol): Question {
   const name = protocol.toLowerCase();
   const module = protocol === 'SCTP' ? 'xt_sctp' : 'xt_tcpudp';
   return question(`iptables match ${name}`, module, 'filter', { protocol, matches: [anyPort] });
 }
 
+export const commentQuestion: Question = question(
+  'iptables match comment',
+  'xt_comment',
+  'filter',
+  {
+    matches: [comment('x')],
+  },
+);
+export const stateQuestion: Question = question(
+  'iptables match conntrack',
+  'xt_conntrack',
+  'filter',
+  { matches: [ctState(['NEW'])] },
+);
+
 function questions(family: Family): Question[] {
   const bytes = new Uint8Array(family === 'IPv4' ? 4 : 16).fill(1);
   const rejectModule = family === 'IPv4' ? 'ipt_REJECT' : 'ip6t_REJECT';
   return [
-    question('iptables match comment', 'xt_comment', 'filter', { matches: [comment('x')] }),
-    question('iptables match conntrack', 'xt_conntrack', 'filter', { matches: [ctState(['NEW'])] }),
+    commentQuestion,
+    stateQuestion,
     question('iptables match addrtype', 'xt_addrtype', 'filter', {
       matches: [localAddress('source')],
     }),

@@ -116,9 +116,10 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     return [...shared, ...frontends];
   }
 
+  /** All of them are in table nat. */
   #ownChains(forwarding: Forwarding): OwnChain[] {
-    const chains = ownChains(this.#config, forwarding);
-    return chains.filter(({ chain }) => this.#keeps({ table: 'nat', chain }));
+    const { tables } = this.#config.part;
+    return tables.includes('nat') ? ownChains(this.#config, forwarding) : [];
   }
 
   #sharedRules(forwarding: Forwarding): ChainRule[] {

@@ -4,11 +4,14 @@
  */
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { MissingFeature } from '../../kernel/nft/probe.ts';
-import { comment } from '../../kernel/xt/matches/comment.ts';
-import { ctState } from '../../kernel/xt/matches/conntrack.ts';
 import { markIs } from '../../kernel/xt/matches/mark.ts';
-import { anyPort } from '../../kernel/xt/matches/port.ts';
-import { missingExtensions, question } from '../../kernel/xt/probe.ts';
+import {
+  commentQuestion,
+  missingExtensions,
+  portQuestion,
+  question,
+  stateQuestion,
+} from '../../kernel/xt/probe.ts';
 import type { ModeConfig, ProxyMode } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
 import { batchBytesMax, IptablesBackend, type IptablesTypes } from './backend.ts';
@@ -32,10 +35,10 @@ export function likeIptables(mode: ProxyMode): ProxyMode {
 /** What the kernel lacks for that; empty = nothing. */
 export function missingForFilter(kernel: Kernel): Promise<readonly MissingFeature[]> {
   return missingExtensions(kernel, 'IPv4', [
-    question('iptables match comment', 'xt_comment', 'filter', { matches: [comment('x')] }),
-    question('iptables match conntrack', 'xt_conntrack', 'filter', { matches: [ctState(['NEW'])] }),
+    commentQuestion,
+    stateQuestion,
     question('iptables match mark', 'xt_mark', 'filter', { matches: [markIs(1)] }),
-    question('iptables match tcp', 'xt_tcpudp', 'filter', { protocol: 'TCP', matches: [anyPort] }),
+    portQuestion('TCP'),
   ]);
 }
 

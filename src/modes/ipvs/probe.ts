@@ -1,6 +1,6 @@
 /** Asks the kernel for IPVS, the scheduler, dummy links, and what our table needs. */
 import { isKernelError, isPassing } from '../../kernel/errors.ts';
-import { failureOf, refusal } from '../../kernel/failures.ts';
+import { refusal } from '../../kernel/failures.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { acceptPolicy } from '../../kernel/nft/chain.ts';
 import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
@@ -102,8 +102,8 @@ async function lackOfLinks(kernel: Kernel): Promise<MissingFeature | undefined> 
 
 /**
  * Makes something and deletes it, in one buffer: nothing is left where this process is killed, or
- * the answer lost. Returns the errno of the first failure. Throws KernelError when the kernel could
- * not say (ENOMEM).
+ * the answer lost. Returns the errno where it cannot be made. Throws KernelError when the kernel
+ * could not say (ENOMEM).
  */
 async function attempt(
   kernel: Kernel,
@@ -112,7 +112,10 @@ async function attempt(
 ): Promise<string | undefined> {
   const writer = new RecordWriter(kernelOps, 256);
   for (const op of [add, deletion]) writer.write(op.kind, op);
-  const failure = await failureOf(kernel, writer.finish());
+  const result = await kernel.apply(writer.finish());
+  // The deletion (op 1) fails where another probe has deleted the same.
+  const failures = result.kind === 'applied' ? [] : result.failures;
+  const failure = failures.find(({ op }) => op !== 1);
   if (failure !== undefined && isPassing(failure.code)) {
     throw refusal('ipvs.probe', add.kind, failure);
   }

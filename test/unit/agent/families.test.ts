@@ -8,10 +8,14 @@ import { configOf, Running } from './running.ts';
 
 it('a family that the kernel has disabled is a problem, and is served once it is enabled', async () => {
   let enabled: readonly Family[] = ['IPv4'];
+  let isShort = false;
   const config = await configOf('--manifests=/anywhere', '--proxy-mode=nftables');
   const interfaces = ['127.0.0.1', '192.168.7.7', 'fd00::7'].map(address);
   const app = await new Running(config).start({
-    families: () => enabled,
+    families: () => {
+      if (isShort) throw new Error('EMFILE');
+      return enabled;
+    },
     interfaces: () => interfaces,
   });
   onTestFinished(() => app.stop());
@@ -55,6 +59,11 @@ it('a family that the kernel has disabled is a problem, and is served once it is
   const explained = await said(app, 'explain', '[fd00:96::1]:80');
   expect(explained.code).toBe(1);
   expect(explained.stdout).toContain(`This node does not serve IPv6: ${because}.`);
+  // Where the machine is short of file descriptors, it is looked again.
+  isShort = true;
+  await app.clock.pass(5000);
+  expect(app.outcome).toBeUndefined();
+  isShort = false;
   enabled = ['IPv4', 'IPv6'];
   await app.clock.pass(5000);
   expect(app.app.upToDate).toBe(true);

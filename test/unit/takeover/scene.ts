@@ -19,6 +19,7 @@ export class Scene {
   verified: 'yes' | 'waiting' = 'yes';
   verifications = 0;
   #release = (): void => {};
+  readonly end: () => Promise<void>;
 
   constructor(
     kernel: FakeKernel,
@@ -37,11 +38,12 @@ export class Scene {
       observer: (event) => this.events.push(event),
     });
     const running = takeover.run(stop.signal);
-    onTestFinished(async () => {
+    this.end = async () => {
       this.release();
       stop.abort();
       await running;
-    });
+    };
+    onTestFinished(this.end);
   }
 
   release(): void {

@@ -211,6 +211,12 @@ describe("the sign in kube-proxy's table", () => {
     return table && [...table.chains.keys()];
   };
   const sign = ['fairlead-runs-nftables'];
+  const removeTable = (kernel: FakeKernel): void => {
+    if (kernel.table(NFPROTO.IPv4, 'kube-proxy') === undefined) return;
+    const writer = new RecordWriter(nftOps);
+    writer.write('tableDelete', { family: NFPROTO.IPv4, table: 'kube-proxy' });
+    kernel.foreign(writer.finish());
+  };
 
   it('takes the place of what kube-proxy has left, in one transaction', async () => {
     const kernel = new FakeKernel();
@@ -260,12 +266,42 @@ describe("the sign in kube-proxy's table", () => {
     const kernel = new FakeKernel();
     const scene = new Scene(kernel, 'nftables', signed);
     await scene.clock.pass(0);
-    const writer = new RecordWriter(nftOps);
-    writer.write('tableDelete', { family: NFPROTO.IPv4, table: 'kube-proxy' });
-    kernel.foreign(writer.finish());
+    removeTable(kernel);
     expect(chains(kernel)).toBeUndefined();
     await scene.clock.pass(1000);
     expect(chains(kernel)).toEqual(sign);
+  });
+
+  it('is made again as soon in a family that has one only later', async () => {
+    const kernel = new FakeKernel();
+    const families: Family[] = [];
+    const scene = new Scene(kernel, 'nftables', { signed: () => families });
+    await scene.clock.pass(0);
+    families.push('IPv4');
+    await scene.clock.pass(60_000);
+    expect(chains(kernel)).toEqual(sign);
+    removeTable(kernel);
+    await scene.clock.pass(0);
+    expect(chains(kernel)).toEqual(sign);
+  });
+
+  it('is not written any more once the takeover has ended', async () => {
+    const kernel = new FakeKernel();
+    const scene = new Scene(kernel, 'nftables', signed);
+    await scene.clock.pass(0);
+    const release = kernel.hold();
+    removeTable(kernel);
+    let isOver = false;
+    const ended = scene.end().then(() => {
+      isOver = true;
+    });
+    await scene.clock.pass(0);
+    expect(isOver).toBe(false);
+    release();
+    await ended;
+    removeTable(kernel);
+    await scene.clock.pass(60_000);
+    expect(chains(kernel)).toBeUndefined();
   });
 
   it('is for a mode nftables that runs and was asked for', () => {

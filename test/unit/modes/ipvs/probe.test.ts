@@ -19,3 +19,16 @@ test('a probe leaves nothing, whenever its process is killed or an answer is los
   const [missing] = await ipvsMode.probe(kernel);
   expect(missing?.feature).toMatch(/^scheduler \w+ of IPVS \(ENOENT\)$/);
 });
+
+test('a probe finds the scheduler where another probe deletes its virtual service first', async () => {
+  const kernel = new FakeKernel();
+  const apply = kernel.apply.bind(kernel);
+  kernel.apply = async (ops) => {
+    const before = kernel.writes;
+    const result = await apply(ops);
+    if (result.kind === 'failed' || kernel.writes - before !== 2) return result;
+    const failures = [{ op: 1, entry: undefined, code: 'ESRCH', message: 'no such service' }];
+    return { kind: 'failed', failures, partly: true };
+  };
+  expect(await ipvsMode.probe(kernel)).toEqual([]);
+});

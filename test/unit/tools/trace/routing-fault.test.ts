@@ -79,5 +79,7 @@ it.each<[string, Case]>([
     { by: undefined, files: { ...strict, '/proc/sys/net/ipv4/ip_forward': '0' } },
   ],
 ])('no fault is made up: %s', async (_, of) => {
-  expect(await faultOf(of)).toBe('there is a route, and neither forwarding nor rp_filter explains it');
+  expect(await faultOf(of)).toBe(
+    'there is a route, and neither forwarding nor rp_filter explains it',
+  );
 });
