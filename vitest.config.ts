@@ -117,7 +117,12 @@ export default defineConfig({
         },
       },
       {
-        test: { name: 'image', include: ['test/**/*.image.test.ts'], testTimeout: 60_000 },
+        test: {
+          name: 'image',
+          include: ['test/**/*.image.test.ts'],
+          testTimeout: longestMs,
+          hookTimeout: longestMs,
+        },
       },
       {
         // This version and the one before it, which scripts/test-upgrade builds.
@@ -135,7 +140,7 @@ export default defineConfig({
           name: 'prometheus',
           include: ['test/**/*.prometheus.test.ts'],
           testTimeout: longestOfUnitMs,
-          hookTimeout: 60_000,
+          hookTimeout: longestOfUnitMs,
         },
       },
       {

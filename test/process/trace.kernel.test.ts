@@ -9,7 +9,7 @@ import type { Namespace } from '../conformance/namespace.ts';
 import { CLIENT_IP, clusterIp, lbVip, POD_A_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
-import { paced } from '../lab/pace.ts';
+import { hangsMs, paced } from '../lab/pace.ts';
 import { inForce, listens, Place, Program, until } from './program.ts';
 
 const web = clusterIp(10).IPv4;
@@ -73,7 +73,7 @@ async function traced(
   if (from !== undefined) {
     await until(async () => program.words.includes('Tracing'), 'packets are traced');
     await lab.actors[from].connect(
-      { protocol: 'TCP', to: { address, port: 80 }, timeoutMs: 700 },
+      { protocol: 'TCP', to: { address, port: 80 }, timeoutMs: paced(700) },
       1,
     );
   }
@@ -304,8 +304,10 @@ test.each(['iptables', ''] as const)(
     const named = new RegExp(
       `Chain ip filter FORWARD of another program ${drops} 10.244.1.2:8080/TCP`,
     );
+    // The rules in table filter, by which it masquerades, come last.
+    await until(async () => named.test((await asked('problems'))[1]), 'problems names the policy');
     expect(await asked('problems')).toEqual([1, expect.stringMatching(named)]);
-    const to = { protocol: 'TCP', to: { address: web, port: 80 }, timeoutMs: 700 } as const;
+    const to = { protocol: 'TCP', to: { address: web, port: 80 }, timeoutMs: paced(700) } as const;
     const connected = async (from: 'client' | 'pod-b') =>
       (await lab.actors[from].connect(to, 1)).map(({ outcome }) => outcome.kind);
     expect(await connected('pod-b')).toEqual(['timeout']);
@@ -314,7 +316,7 @@ test.each(['iptables', ''] as const)(
       expect.stringMatching(named),
     ]);
     // Its packets are masqueraded.
-    await expect.poll(() => connected('client'), { timeout: paced(40_000) }).toEqual(['answered']);
+    await expect.poll(() => connected('client'), { timeout: hangsMs }).toEqual(['answered']);
     expect((await asked('explain', `${web}:80`, `--from=${CLIENT_IP.IPv4}`))[0]).toBe(0);
   },
 );

@@ -156,7 +156,7 @@ describe.each(lines())('%s: %s', (_title, legend, written) => {
     const labels = [...legend.matchAll(/\{\{(\w+)\}\}/g)].map(([, label]) => label!);
     expect(Object.keys(drawn?.metric ?? {})).toEqual(expect.arrayContaining(labels));
     expect(drawn).toBeDefined();
-  }, 30_000);
+  });
 });
 
 it('the rules of the dashboard can be evaluated', async () => {

@@ -1,6 +1,6 @@
 import { hangsMs } from '../lab/pace.ts';
 
-/** Resolves once it holds. Fails with what `holds` last threw, or with `what`, if that hangs. */
+/** Resolves once it holds. Fails with `what` if that hangs. */
 export async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
   const endMs = performance.now() + hangsMs;
   while (!(await holds())) {

@@ -6,12 +6,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { nftablesRules } from '../conformance/kube-proxy-rules.ts';
-import { CLUSTER_CIDR, clusterIp, FAMILIES, lbVip, POD_A_IP, POD_B_IP } from '../lab/addresses.ts';
+import { CLUSTER_CIDR, FAMILIES } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE } from '../lab/objects.ts';
 import { hangsMs } from '../lab/pace.ts';
 import { until } from '../process/program.ts';
-import { untilTold } from './downloads.ts';
+import { kubeProxyAddresses, untilTold } from './downloads.ts';
 import { fairlead, type LogLine } from './fairlead-proxy.ts';
 
 let lab: Lab;
@@ -42,14 +42,7 @@ async function untilFelix(sees: boolean): Promise<void> {
 
 async function kubeProxy(): Promise<void> {
   for (const family of FAMILIES) {
-    const rules = nftablesRules(words[family], {
-      vip: clusterIp(10)[family],
-      loadBalancer: lbVip(1)[family],
-      endpoints: [POD_A_IP[family], POD_B_IP[family]],
-      pods: CLUSTER_CIDR[family],
-      loopback: family === 'IPv4' ? '127.0.0.0/8' : '::1',
-      target: (address) => (family === 'IPv4' ? `${address}:8080` : `[${address}]:8080`),
-    });
+    const rules = nftablesRules(words[family], kubeProxyAddresses(family));
     await lab.node.run(['nft', '-f', '-'], rules);
   }
 }

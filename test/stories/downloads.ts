@@ -1,7 +1,16 @@
 /** Downloads through the Service `web` of pod-b, of both families, from outside and from a pod. */
 import { expect } from 'vitest';
 import type { LoggedMessage } from '../../scripts/log-messages.ts';
-import { clusterIp, FAMILIES, type Family, POD_B_IP } from '../lab/addresses.ts';
+import type { Addresses } from '../conformance/kube-proxy-rules.ts';
+import {
+  CLUSTER_CIDR,
+  clusterIp,
+  FAMILIES,
+  type Family,
+  lbVip,
+  POD_A_IP,
+  POD_B_IP,
+} from '../lab/addresses.ts';
 import type { Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
 import { answerMs } from '../lab/pace.ts';
@@ -22,6 +31,18 @@ const clients = (['client', 'pod-a'] as const).flatMap((actor) =>
 
 /** Who answers when all is well. */
 export const allFromB: readonly string[] = clients.map(() => 'pod-b');
+
+/** What rules of kube-proxy have for Service `web`, with the endpoints pod-a and pod-b. */
+export function kubeProxyAddresses(family: Family): Addresses {
+  return {
+    vip: vip[family],
+    loadBalancer: lbVip(1)[family],
+    endpoints: [POD_A_IP[family], POD_B_IP[family]],
+    pods: CLUSTER_CIDR[family],
+    loopback: family === 'IPv4' ? '127.0.0.0/8' : '::1',
+    target: (address) => (family === 'IPv4' ? `${address}:8080` : `[${address}]:8080`),
+  };
+}
 
 export class Downloads {
   readonly #lab: Lab;

@@ -2,27 +2,14 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { builtModes } from '../../src/modes/index.ts';
 import { iptablesMode } from '../../src/modes/iptables/mode.ts';
-import {
-  type Addresses,
-  mixedRules,
-  nftablesRules,
-  restoreText,
-} from '../conformance/kube-proxy-rules.ts';
-import {
-  CLUSTER_CIDR,
-  clusterIp,
-  FAMILIES,
-  type Family,
-  lbVip,
-  POD_A_IP,
-  POD_B_IP,
-} from '../lab/addresses.ts';
+import { mixedRules, nftablesRules, restoreText } from '../conformance/kube-proxy-rules.ts';
+import { clusterIp, FAMILIES, type Family, POD_A_IP, POD_B_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
 import { answerMs } from '../lab/pace.ts';
 import { serverOf } from '../lab/who-answers.ts';
 import { until } from '../process/program.ts';
-import { untilTold } from './downloads.ts';
+import { kubeProxyAddresses, untilTold } from './downloads.ts';
 import { fairlead, type LogLine } from './fairlead-proxy.ts';
 
 let lab: Lab;
@@ -33,22 +20,11 @@ afterAll(() => lab.close());
 
 const vip = clusterIp(10);
 
-function addressesOf(family: Family): Addresses {
-  return {
-    vip: vip[family],
-    loadBalancer: lbVip(1)[family],
-    endpoints: [POD_A_IP[family], POD_B_IP[family]],
-    pods: CLUSTER_CIDR[family],
-    loopback: family === 'IPv4' ? '127.0.0.0/8' : '::1',
-    target: (address) => (family === 'IPv4' ? `${address}:8080` : `[${address}]:8080`),
-  };
-}
-
 const programs = { IPv4: 'iptables', IPv6: 'ip6tables' } as const;
 
 async function iptables(backend: 'nft' | 'legacy', policy: 'ACCEPT' | 'DROP'): Promise<void> {
   for (const family of FAMILIES) {
-    const rules = mixedRules(addressesOf(family), policy);
+    const rules = mixedRules(kubeProxyAddresses(family), policy);
     const program = `${programs[family]}-${backend}-restore`;
     await lab.node.run([program], restoreText(rules, ['kube-proxy', 'others']));
   }
@@ -72,7 +48,7 @@ async function emptyLegacy(): Promise<void> {
 
 async function nftables(): Promise<void> {
   for (const family of FAMILIES) {
-    const rules = nftablesRules(family === 'IPv4' ? 'ip' : 'ip6', addressesOf(family));
+    const rules = nftablesRules(family === 'IPv4' ? 'ip' : 'ip6', kubeProxyAddresses(family));
     await lab.node.run(['nft', '-f', '-'], rules);
   }
 }

@@ -23,7 +23,8 @@ async function run(flags: readonly string[], script: string, stopAt?: string) {
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].on('data', (part) => {
       output[name] += String(part);
-      if (stopAt !== undefined && output[name].includes(stopAt)) child.kill('SIGTERM');
+      const isAsked = stopAt !== undefined && output[name].includes(stopAt);
+      if (isAsked && !child.killed) child.kill('SIGTERM');
     });
   }
   const [code] = (await once(child, 'close')) as [number | null];

@@ -41,8 +41,8 @@ it.each([
 });
 
 it.each([
-  [20, 'the list does not end'],
-  [600_000, 'the list does not end after 10000 pages'],
+  [0, /the list does not end$/],
+  [600_000, /the list does not end after 10000 pages$/],
 ])(
   'pages without an end end the list after its time, or their number: %i ms',
   async (maxMs, why) => {
