@@ -11,6 +11,7 @@ import {
   parseAddress,
   parseCIDR,
 } from '../net/address.ts';
+import { equality } from '../net/equality.ts';
 import type { HostPort } from '../net/host-port.ts';
 import {
   type AddressKeys,
@@ -270,22 +271,26 @@ function hostPortOf(url: string | undefined): HostPort | undefined {
   return address && { address, port: Number(port || (protocol === 'http:' ? 80 : 443)) };
 }
 
-function same(a: Environment, b: Environment): boolean {
-  return (
-    a.serviceCIDRs === b.serviceCIDRs &&
-    addressTexts(a.nodePortAddresses) === addressTexts(b.nodePortAddresses) &&
-    addressTexts(a.hostAddresses ?? []) === addressTexts(b.hostAddresses ?? []) &&
-    addressTexts(a.connectTimeAddresses ?? []) === addressTexts(b.connectTimeAddresses ?? []) &&
-    a.excludedCgroups === b.excludedCgroups
-  );
-}
+const same = equality<Environment>({
+  serviceCIDRs: 'is',
+  nodePortAddresses: sameAddresses,
+  hostAddresses: sameAddresses,
+  connectTimeAddresses: sameAddresses,
+  excludedCgroups: 'is',
+});
 
 /** Whether it is neither a loopback nor a link-local address (behaviour document 8.3). */
 function acceptsNodePorts(address: Address): boolean {
   return !isLoopback(address) && !isLinkLocalV6(address);
 }
 
-function addressTexts(addresses: Environment['nodePortAddresses']): string {
+function sameAddresses(a: Addresses, b: Addresses): boolean {
+  return addressTexts(a) === addressTexts(b);
+}
+
+function addressTexts(addresses: Addresses = []): string {
   if (addresses === 'all') return 'all';
   return addresses.map(({ bytes }) => formatAddress(bytes)).join();
 }
+
+type Addresses = Environment['nodePortAddresses'] | undefined;

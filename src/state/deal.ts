@@ -389,15 +389,3 @@ export function slotsOfEach(pool: EndpointList, slots: EndpointList): number[] {
   }
   return Array.from({ length: pool.length }, (_, i) => counts.get(pool.key(i)) ?? 0);
 }
-
-export function sameDeal(a: Deal | undefined, b: Deal | undefined): boolean {
-  if (a === b) return true;
-  if (a === undefined || b === undefined) return false;
-  return (
-    a.asked === b.asked &&
-    a.balance === b.balance &&
-    a.because === b.because &&
-    a.cluster.equals(b.cluster) &&
-    a.local.equals(b.local)
-  );
-}

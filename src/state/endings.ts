@@ -43,11 +43,3 @@ export function endedBy(
   const lost = new Set(new EndpointFinder(after).missing(before).map((i) => before.key(i)));
   return lost.size === 0 ? undefined : lost;
 }
-
-export function sameEndings(a: PortEndings | undefined, b: PortEndings | undefined): boolean {
-  if (a === b) return true;
-  if (a === undefined || b === undefined) return false;
-  if (a.keepsFlows !== b.keepsFlows || a.endAfterMs !== b.endAfterMs) return false;
-  if (a.kept === undefined || b.kept === undefined) return a.kept === b.kept;
-  return a.kept.equals(b.kept);
-}

@@ -3,8 +3,10 @@ import { IPPROTO } from '../../kernel/nft/constants.ts';
 import { Address, type CIDR } from '../../net/address.ts';
 import type { AddressRanges } from '../../net/address-ranges.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
+import { equality, listEquality, sameValue } from '../../net/equality.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import { slotsOf } from '../../state/deal.ts';
+import { sameAddresses, sameCIDR } from '../../state/equal.ts';
 import { type Forwarding, type Frontend, forwardingId } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
 import { binary, destinationKey } from '../elements.ts';
@@ -166,41 +168,28 @@ function forAll(pool: EndpointList): ServedFrontend['pools'] {
   return { node: pool, pod: pool, outside: pool };
 }
 
+const sameNetworks = equality<NodeNetworks>({ hostAddresses: sameAddresses, podCIDR: sameCIDR });
+
 /** Whether both are the same, so that the socket need not be updated. */
-export function sameFrontend(a: ServedFrontend, b: ServedFrontend): boolean {
-  return (
-    a.id === b.id &&
-    a.pools.node.equals(b.pools.node) &&
-    a.pools.pod.equals(b.pools.pod) &&
-    a.pools.outside.equals(b.pools.outside) &&
-    a.right.every((list, i) => list.equals(b.right[i]!)) &&
-    a.affinity.id === b.affinity.id &&
-    a.affinity.timeoutSeconds === b.affinity.timeoutSeconds &&
-    a.udpIdleTimeoutMs === b.udpIdleTimeoutMs &&
-    a.isEnding === b.isEnding &&
-    sameAddresses(a.selfClients, b.selfClients) &&
-    sameClients(a.clients, b.clients) &&
-    sameNetworks(a.networks, b.networks)
-  );
-}
-
-function sameClients(a: ServedFrontend['clients'], b: ServedFrontend['clients']): boolean {
-  if (a === undefined || b === undefined || a === b) return a === b;
-  return a.equals(b);
-}
-
-function sameAddresses(a: readonly Address[], b: readonly Address[]): boolean {
-  return a.length === b.length && a.every(({ key }, i) => key === b[i]!.key);
-}
-
-function sameNetworks(a: NodeNetworks | undefined, b: NodeNetworks | undefined): boolean {
-  if (a === undefined || b === undefined || a === b) return a === b;
-  return (
-    sameAddresses(a.hostAddresses, b.hostAddresses) &&
-    a.podCIDR?.prefixLength === b.podCIDR?.prefixLength &&
-    a.podCIDR?.address.key === b.podCIDR?.address.key
-  );
-}
+export const sameFrontend = equality<ServedFrontend>({
+  id: 'is',
+  // The id says it.
+  address: 'ignored',
+  protocol: 'ignored',
+  port: 'ignored',
+  contender: 'is',
+  pools: equality<ServedFrontend['pools']>({ node: sameValue, pod: sameValue, outside: sameValue }),
+  networks: sameNetworks,
+  right: listEquality(sameValue<EndpointList>),
+  // Its pools are among `right`.
+  affinity: equality<Remembering>({ id: 'is', timeoutSeconds: 'is', pools: 'ignored' }),
+  clients: sameValue,
+  selfClients: sameAddresses,
+  udpIdleTimeoutMs: 'is',
+  isEnding: 'is',
+  bytes: 'ignored',
+  isShared: 'ignored',
+});
 
 /** A socket that takes clients of one frontend. */
 export interface Listener {

@@ -4,6 +4,7 @@
  */
 import { EndpointFinder } from '../../net/endpoint-finder.ts';
 import { type EndpointKey, type EndpointList, endpointKeys } from '../../net/endpoint-list.ts';
+import { listEquality, sameValue } from '../../net/equality.ts';
 
 /** The session affinity that all sockets of one Service port share. `id` identifies it. */
 export interface Remembering {
@@ -99,7 +100,7 @@ export class Memory {
   retain({ timeoutSeconds, pools }: Remembering): void {
     const allowed = timeoutSeconds > 0 ? pools : [];
     // All frontends of the Service port say the same, one after the other.
-    if (this.#retained !== undefined && sameLists(allowed, this.#retained)) return;
+    if (sameLists(allowed, this.#retained)) return;
     this.#retained = allowed;
     if (this.#clients.size === 0) return;
     const keys = endpointKeys(...allowed);
@@ -111,9 +112,7 @@ export class Memory {
   }
 }
 
-function sameLists(a: readonly EndpointList[], b: readonly EndpointList[]): boolean {
-  return a.length === b.length && a.every((list, i) => list.equals(b[i]!));
-}
+const sameLists = listEquality(sameValue<EndpointList>);
 
 /**
  * The memories of all Service ports that have sockets. The last socket takes its memory with it.

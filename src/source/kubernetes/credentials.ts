@@ -2,6 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { sameBytes } from '../../net/bytes.ts';
+import { equality } from '../../net/equality.ts';
 import { isRawObject, type RawObject } from '../decode/field-reader.ts';
 import { describeFileError } from '../file-error.ts';
 import { loadAuthProvider } from './auth-provider.ts';
@@ -21,6 +22,12 @@ interface TlsMaterial {
   readonly certificate: Buffer | undefined;
   readonly key: Buffer | undefined;
 }
+
+const sameMaterial = equality<TlsMaterial>({
+  ca: sameBytes,
+  certificate: sameBytes,
+  key: sameBytes,
+});
 
 /** A source of credentials that are not in a file. */
 type Plugin = Pick<ExecPlugin, 'read' | 'invalidate' | 'close'>;
@@ -99,13 +106,8 @@ export class CredentialReader {
   }
 
   #context(material: TlsMaterial): SecureContext {
-    const before = this.#material;
-    const same =
-      before !== undefined &&
-      sameBytes(before.ca, material.ca) &&
-      sameBytes(before.certificate, material.certificate) &&
-      sameBytes(before.key, material.key);
-    if (same && this.#secureContext !== undefined) return this.#secureContext;
+    const isSame = sameMaterial(this.#material, material);
+    if (isSame && this.#secureContext !== undefined) return this.#secureContext;
     try {
       // createSecureContext ignores an authority that is not a certificate.
       if (material.ca !== undefined) new X509Certificate(material.ca);

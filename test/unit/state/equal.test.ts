@@ -22,6 +22,8 @@ describe('sameForwarding', () => {
 
   const base = forwarding();
   const first = base.frontends[0]!;
+  const { cluster, local } = base;
+  const deal = { asked: undefined, balance: 'random', because: undefined, cluster, local } as const;
   const others: Record<string, Partial<Forwarding>> = {
     'another namespace': { servicePort: { ...base.servicePort, namespace: 'x' } },
     'another Service': { servicePort: { ...base.servicePort, name: 'x' } },
@@ -58,6 +60,7 @@ describe('sameForwarding', () => {
     'a health-check port': { healthCheckNodePort: 1 },
     'rules alone': { rulesOnly: 'annotation' },
     'rules at an address of the node': { rulesOnly: 'address of the node' },
+    'slots of its own': { deal },
     'connections that are ended': { endings: { endAfterMs: 1000, kept: base.cluster } },
     'flows that stay': { endings: { keepsFlows: true } },
   };
@@ -65,6 +68,24 @@ describe('sameForwarding', () => {
   it.each(Object.entries(others))('is false for one with %s', (_, change) => {
     expect(sameForwarding(base, { ...base, ...change })).toBe(false);
     expect(sameForwarding({ ...base, ...change }, base)).toBe(false);
+  });
+
+  it.each<Partial<NonNullable<Forwarding['deal']>>>([
+    { asked: 'maglev' },
+    { balance: 'maglev' },
+    { because: 'mode iptables cannot do it' },
+    { cluster: EndpointList.empty.IPv4 },
+    { local: cluster },
+  ])('is false for a deal with %j', (change) => {
+    expect(sameForwarding({ ...base, deal }, { ...base, deal: { ...deal, ...change } })).toBe(
+      false,
+    );
+  });
+
+  it('is true for deals with the same slots, whichever endpoints have none', () => {
+    const leftOut = { cluster: new Set([cluster.key(0)]), local: new Set<never>() };
+    const other = { ...base, deal: { ...deal, leftOut } };
+    expect(sameForwarding({ ...base, deal }, other)).toBe(true);
   });
 });
 
@@ -82,6 +103,8 @@ describe('sameService', () => {
     { isFastPathOff: true },
     { endings: { endAfterMs: 1000 } },
     { endings: { keepsFlows: true } },
+    { balancing: { balance: 'least-connections' } },
+    { balancing: { balance: undefined, slowStartMs: 1000 } },
     { detection: { mode: 'eject', probes: false } },
     { awaitedLoadBalancer: '' },
     { createdMs: 1 },
@@ -126,6 +149,7 @@ describe('sameSlice', () => {
     { zoneHints: make('zone-b').zoneHints },
     { zoneHints: [['zone-a', 'zone-b']] },
     { places: [{ node: 'node-a', zone: '' }] },
+    { weight: 50 },
     { triggerTimeMs: 1 },
   ])('is false for one with %j', (change) => {
     expect(sameSlice(make(), { ...make(), ...change })).toBe(false);
