@@ -307,9 +307,7 @@ function decodePorts(fields: FieldReader, value: unknown): ServicePort[] {
 /** Names, numbers and node ports of the Service's earlier ports, which later ones cannot have. */
 class TakenByPorts {
   readonly #fields: FieldReader;
-  readonly #names = new Set<string>();
-  readonly #numbers = new Set<string>();
-  readonly #nodePorts = new Set<string>();
+  readonly #ofProtocol = { TCP: new Taken(), UDP: new Taken(), SCTP: new Taken() };
 
   constructor(fields: FieldReader) {
     this.#fields = fields;
@@ -318,21 +316,30 @@ class TakenByPorts {
   /** The port without what earlier ports have; undefined: it is refused. */
   add(port: ServicePort): ServicePort | undefined {
     const { name, nodePort, protocol } = port;
-    const [byName, byNumber] = [`${protocol}/${name}`, `${protocol}/${port.port}`];
-    const byNodePort = `${protocol}/${nodePort}`;
-    if (this.#names.has(byName)) {
+    const taken = this.#ofProtocol[protocol];
+    if (taken.names.has(name)) {
       return this.#fields.refuse('name', `${show(name)} is used twice for ${protocol}`);
     }
-    if (this.#numbers.has(byNumber)) {
+    if (taken.numbers.has(port.port)) {
       return this.#fields.refuse('port', `${port.port} is used twice for ${protocol}`);
     }
-    this.#names.add(byName);
-    this.#numbers.add(byNumber);
-    const isTwice = nodePort !== 0 && this.#nodePorts.has(byNodePort);
-    if (isTwice) this.#fields.refuse('nodePort', `${nodePort} is used twice for ${protocol}`);
-    this.#nodePorts.add(byNodePort);
-    return isTwice ? { ...port, nodePort: 0 } : port;
+    taken.names.add(name);
+    taken.numbers.add(port.port);
+    if (nodePort === 0) return port;
+    if (!taken.nodePorts.has(nodePort)) {
+      taken.nodePorts.add(nodePort);
+      return port;
+    }
+    this.#fields.refuse('nodePort', `${nodePort} is used twice for ${protocol}`);
+    return { ...port, nodePort: 0 };
   }
+}
+
+/** What ports of one protocol have. */
+class Taken {
+  readonly names = new Set<string>();
+  readonly numbers = new Set<number>();
+  readonly nodePorts = new Set<number>();
 }
 
 function decodePort(fields: FieldReader, value: unknown): ServicePort | undefined {
