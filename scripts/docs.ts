@@ -22,6 +22,7 @@ import { settingRules } from '../src/config/validate.ts';
 import { defaultSettings } from '../src/config/values.ts';
 import { kubernetesVersion } from '../src/config/version.ts';
 import { addedFields, defaultsOf, fileFields, pathInV1alpha2 } from '../src/config/versions.ts';
+import { annotationsPage } from './annotations-page.ts';
 import { apiPage } from './api-page.ts';
 import { chartPages } from './chart-docs.ts';
 import { dashboard } from './dashboard/index.ts';
@@ -266,6 +267,7 @@ function withSection(name: string, page: string, section: string, text: string):
 export const pages: Readonly<Record<string, string>> = {
   'docs/flags.md': flagsPage(),
   'docs/configuration.md': configurationPage(),
+  'docs/annotations.md': annotationsPage(),
   'docs/logs.md': logPage(),
   'docs/metrics.md': metricsPage(),
   'docs/api.md': apiPage(),

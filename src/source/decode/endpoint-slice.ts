@@ -10,8 +10,7 @@ import {
 } from '../../state/types.ts';
 import type { Interner } from '../interner.ts';
 import { readAddress } from './addresses.ts';
-import { annotationField, refuseUnknown } from './annotations.ts';
-import { decodeWeight } from './balancing.ts';
+import { annotationField, annotationsOf, decodeWeight } from './annotations.ts';
 import {
   type Columns,
   ColumnWriter,
@@ -51,7 +50,6 @@ export function decodeEndpointSlice(
   const ports = strings.records(decodePorts(fields, opened.raw.ports), packedPorts);
   const columns = decodeEndpoints(fields, opened.raw.endpoints, { family, nodeName, strings });
   const annotations = fields.object(opened.metadata.annotations, 'metadata.annotations');
-  refuseUnknown(fields, annotations, 'EndpointSlice');
   const record: EndpointSlice = {
     key: opened.id.key,
     service: objectKey(opened.id.namespace, service),
@@ -62,7 +60,7 @@ export function decodeEndpointSlice(
     conditions: columns.conditions,
     zoneHints: columns.zoneHints,
     places: columns.places,
-    weight: decodeWeight(fields, annotations),
+    weight: decodeWeight(annotationsOf(fields, annotations, 'EndpointSlice')),
     triggerTimeMs: decodeTriggerTime(fields, annotations),
   };
   return { record, problems: fields.problems };

@@ -6,10 +6,7 @@ import { packedPorts } from '../../state/port-list.ts';
 import type { Service, ServicePort, UnservedService } from '../../state/types.ts';
 import { type Interner, lasting } from '../interner.ts';
 import { readCIDR, readServiceAddress } from './addresses.ts';
-import { annotationField, refuseUnknown } from './annotations.ts';
-import { decodeBalancing } from './balancing.ts';
-import { decodeDetection } from './detection.ts';
-import { decodeEndings } from './endings.ts';
+import { annotationsOf, decodeBalancing, decodeDetection, decodeEndings } from './annotations.ts';
 import { entriesMax } from './entries.ts';
 import {
   type Decoded,
@@ -19,7 +16,7 @@ import {
   type RawObject,
   show,
 } from './field-reader.ts';
-import { connectTimeAnnotation, fastPathAnnotation, proxyNameLabel } from './names.ts';
+import { proxyNameLabel } from './names.ts';
 
 const types = ['ClusterIP', 'NodePort', 'LoadBalancer'] as const;
 const policies = ['Cluster', 'Local'] as const;
@@ -54,7 +51,7 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
     fields.choice(spec[field], `spec.${field}`, policies, 'Cluster') ?? 'Cluster';
   const externalTrafficPolicy = policy('externalTrafficPolicy');
   const annotations = fields.object(opened.metadata.annotations, 'metadata.annotations');
-  refuseUnknown(fields, annotations, 'Service');
+  const asked = annotationsOf(fields, annotations, 'Service');
   const record: Service = {
     key: opened.id.key,
     namespace: strings.string(opened.id.namespace),
@@ -77,27 +74,16 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
       type === 'LoadBalancer' && externalTrafficPolicy === 'Local',
     ),
     affinityTimeoutSeconds: decodeAffinity(fields, spec),
-    rulesOnly: isOff(connectTimeAnnotation, fields, annotations),
-    ...(isOff(fastPathAnnotation, fields, annotations) && { isFastPathOff: true as const }),
-    balancing: decodeBalancing(fields, annotations),
-    detection: decodeDetection(fields, annotations),
-    endings: decodeEndings(fields, annotations),
+    rulesOnly: asked('fairlead.io/connect-time') === 'off',
+    ...(asked('fairlead.io/fast-path') === 'off' && { isFastPathOff: true as const }),
+    balancing: decodeBalancing(asked),
+    detection: decodeDetection(asked),
+    endings: decodeEndings(asked),
     awaitedLoadBalancer:
       type === 'LoadBalancer' ? decodeAwaited(fields, spec, opened.raw.status) : undefined,
     ports: strings.records(decodePorts(fields, spec.ports), packedPorts),
   };
   return { record, problems: fields.problems };
-}
-
-/** Whether an annotation switches something off. */
-function isOff(
-  annotation: string,
-  fields: FieldReader,
-  annotations: RawObject | undefined,
-): boolean {
-  const value = annotations?.[annotation];
-  if (value === undefined) return false;
-  return fields.choice(value, annotationField(annotation), ['on', 'off'], 'on') === 'off';
 }
 
 /** The facts about a Service that is not served here; undefined: nothing. */

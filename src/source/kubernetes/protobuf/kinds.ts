@@ -2,13 +2,9 @@
  * The fields that `src/source/decode` reads, with their numbers in the published generated.proto
  * of Kubernetes. All other fields are skipped.
  */
+import { annotationNames, isOurAnnotation } from '../../decode/annotations.ts';
 import { entriesMax } from '../../decode/entries.ts';
-import {
-  annotationNames,
-  isNearServiceName,
-  isOurAnnotation,
-  labelNames,
-} from '../../decode/names.ts';
+import { isNearServiceName, labelNames } from '../../decode/names.ts';
 import type { Watched } from '../../source.ts';
 import {
   common,

@@ -1,15 +1,21 @@
 /** Annotations about balances and weights: ours, those of others, and values that mean nothing. */
 import { describe, expect, it } from 'vitest';
-import { decodeBalancing, decodeWeight } from '../../../../src/source/decode/balancing.ts';
+import {
+  annotationsOf,
+  decodeBalancing,
+  decodeWeight,
+  type ReadAnnotation,
+} from '../../../../src/source/decode/annotations.ts';
 import { FieldReader } from '../../../../src/source/decode/field-reader.ts';
 import { balances } from '../../../../src/state/deal.ts';
 
 function reading<T>(
-  read: (fields: FieldReader, annotations: Record<string, unknown> | undefined) => T,
+  decode: (read: ReadAnnotation) => T,
   annotations: Record<string, unknown> | undefined,
+  kind: 'Service' | 'EndpointSlice' = 'Service',
 ) {
-  const fields = new FieldReader('Service');
-  const value = read(fields, annotations);
+  const fields = new FieldReader(kind);
+  const value = decode(annotationsOf(fields, annotations, kind));
   return { value, told: fields.problems.map(({ field, reason }) => `${field} ${reason}`) };
 }
 
@@ -18,7 +24,7 @@ const balanceOf = (annotations: Record<string, unknown> | undefined) => {
   return { balance: value?.balance, told };
 };
 const weightOf = (annotations: Record<string, unknown> | undefined) => {
-  return reading(decodeWeight, annotations);
+  return reading(decodeWeight, annotations, 'EndpointSlice');
 };
 
 const ours = 'fairlead.io/balance';

@@ -1,12 +1,12 @@
 /** Annotations about endpoints that do not answer. */
 import { describe, expect, it } from 'vitest';
-import { decodeDetection } from '../../../../src/source/decode/detection.ts';
+import { annotationsOf, decodeDetection } from '../../../../src/source/decode/annotations.ts';
 import { FieldReader } from '../../../../src/source/decode/field-reader.ts';
 import { detectionModes } from '../../../../src/state/detection.ts';
 
 function detectionOf(annotations: Record<string, unknown> | undefined) {
   const fields = new FieldReader('Service');
-  const value = decodeDetection(fields, annotations);
+  const value = decodeDetection(annotationsOf(fields, annotations, 'Service'));
   return { value, told: fields.problems.map(({ field, reason }) => `${field} ${reason}`) };
 }
 

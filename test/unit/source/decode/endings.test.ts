@@ -1,13 +1,13 @@
 /** Annotations about connections whose endpoint has gone. */
 import { expect, it } from 'vitest';
-import { decodeEndings } from '../../../../src/source/decode/endings.ts';
+import { annotationsOf, decodeEndings } from '../../../../src/source/decode/annotations.ts';
 import { FieldReader } from '../../../../src/source/decode/field-reader.ts';
 
 const [end, flows] = ['fairlead.io/end-connections', 'fairlead.io/udp-flows'];
 
 function reading(annotations: Record<string, unknown> | undefined) {
   const fields = new FieldReader('Service');
-  const value = decodeEndings(fields, annotations);
+  const value = decodeEndings(annotationsOf(fields, annotations, 'Service'));
   return { value, told: fields.problems.map(({ field, reason }) => `${field} ${reason}`) };
 }
 

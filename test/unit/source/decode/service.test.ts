@@ -110,11 +110,12 @@ describe('decodeService', () => {
   });
 
   it('reports an unknown annotation value, and continues without it', () => {
-    const annotations = { 'fairlead.io/connect-time': 'no' };
+    const annotations = { 'fairlead.io/connect-time': 'no', 'fairlead.io/fast-path': '' };
     const { record, problems } = decode(service({ metadata: { annotations } }));
     expect(record?.rulesOnly).toBe(false);
     expect(problems).toEqual([
       'Service shop/web | metadata.annotations[fairlead.io/connect-time] | must be on or off, is "no"',
+      'Service shop/web | metadata.annotations[fairlead.io/fast-path] | must be on or off, is ""',
     ]);
   });
 
