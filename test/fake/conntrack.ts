@@ -43,6 +43,11 @@ export class FakeConntrack implements Conntrack {
     }
   }
 
+  /** All entries end. */
+  expire(): void {
+    this.#entries.clear();
+  }
+
   /** `UDP 10.0.0.1:5000 > 10.96.0.10:53, reply 10.244.0.7:53 > 10.0.0.1:5000`, sorted. */
   get texts(): string[] {
     return [...this.#entries].map(([id, entry]) => pack(entry, id).text(0)).sort();

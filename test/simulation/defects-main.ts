@@ -1,64 +1,65 @@
 /**
- * Puts each defect back into a copy of the program, and simulates it until that is found:
- * `node test/simulation/defects-main.ts [PART OF A NAME]`. Prints a table; exits with 1 if one was
- * not found within ten minutes.
+ * Puts each defect back into the program, and simulates it until that is found, two at a time:
+ * `node test/simulation/defects-main.ts [PART OF A NAME]`. Exits with 1 if one was not found within
+ * ten minutes of processor time. `--write` records how each was found, for the table that
+ * scripts/docs.ts makes; the seed that is recorded is tried first.
  */
-import { spawnSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
-import { type Defect, defects } from './defects.ts';
+import { execFile } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { type Defect, defects, type Found } from './defects.ts';
 
-const root = resolve(import.meta.dirname, '..', '..');
-const longestMs = 10 * 60_000;
+const longestSeconds = 10 * 60;
 const hoursEach = '3';
+const together = 2;
 
-const [part = ''] = process.argv.slice(2);
-const chosen = defects.filter(({ name }) => name.includes(part));
-const rows = chosen.map((defect) => {
-  const row = found(defect);
-  console.log(row);
-  return row;
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: { write: { type: 'boolean', default: false } },
 });
-process.exitCode = rows.every((row) => row.includes('| yes |')) ? 0 : 1;
+const [part = ''] = positionals;
+const path = join(import.meta.dirname, 'defects-found.json');
+const known: Record<string, Found> = JSON.parse(readFileSync(path, 'utf8'));
 
-/** A row: the defect, its file, whether it was found, the seed, minutes, and what was seen. */
-function found(defect: Defect): string {
-  const { file, mode = 'nftables', name } = defect;
-  const copy = copyWith(defect);
-  const beganMs = Date.now();
-  const minutes = (): string => ((Date.now() - beganMs) / 60_000).toFixed(1);
-  try {
-    for (let seed = 1; Date.now() - beganMs < longestMs; seed += 1) {
-      const flags = ['--seed', String(seed), '--hours', hoursEach, '--mode', mode];
-      const run = spawnSync(process.execPath, ['test/simulation/main.ts', ...flags], {
-        cwd: copy,
-        encoding: 'utf8',
-      });
-      if (run.status === 0) continue;
-      const [, seen] = /^FOUND: (.*)$/m.exec(run.stdout) ?? [];
-      if (seen === undefined) throw new Error(`${name}, seed ${seed}: ${run.stderr}`);
-      const words = seen.replaceAll('|', '/').slice(0, 100);
-      return `| ${name} | ${file} | yes | ${mode} ${seed} | ${minutes()} | ${words} |`;
+const waiting = defects.filter(({ name }) => name.includes(part));
+await Promise.all(Array.from({ length: together }, work));
+
+async function work(): Promise<void> {
+  for (let defect = waiting.shift(); defect !== undefined; defect = waiting.shift()) {
+    const { name } = defect;
+    const result = await search(defect);
+    console.log(name, result ?? 'was NOT FOUND');
+    if (result === undefined) process.exitCode = 1;
+    else if (values.write) {
+      known[name] = result;
+      const kept = defects.flatMap((each) => (known[each.name] ? [each.name] : []));
+      writeFileSync(path, `${JSON.stringify(known, kept.concat('seed', 'seconds', 'by'), 2)}\n`);
     }
-    return `| ${name} | ${file} | no | | ${minutes()} | |`;
-  } finally {
-    rmSync(copy, { recursive: true });
   }
 }
 
-function copyWith({ file, from, to }: Defect): string {
-  const copy = mkdtempSync(join(tmpdir(), 'fairlead-defect-'));
-  for (const name of ['src', 'test', 'package.json']) {
-    cpSync(join(root, name), join(copy, name), { recursive: true });
+async function search({ mode = 'nftables', name }: Defect): Promise<Found | undefined> {
+  let seconds = 0;
+  const first = known[name]?.seed;
+  for (let i = first === undefined ? 1 : 0; seconds < longestSeconds; i += 1) {
+    const seed = i === 0 ? first! : i;
+    const flags = ['--defect', name, '--seed', String(seed), '--hours', hoursEach, '--mode', mode];
+    const { error, stderr, stdout } = await simulated(flags);
+    seconds += Number(/ in (\d+) s,/.exec(stdout)?.[1] ?? 0);
+    if (error === null) continue;
+    const [, by] = /^FOUND by ([^:]*):/m.exec(stdout) ?? [];
+    if (by === undefined) throw new Error(`${name}, seed ${seed}: ${stderr}`);
+    return { seed, seconds, by };
   }
-  for (const name of ['node_modules', 'build']) symlinkSync(join(root, name), join(copy, name));
-  const path = join(copy, 'src', file);
-  const text = readFileSync(path, 'utf8');
-  if (text.split(from).length !== 2) throw new Error(`${file} does not have this once: ${from}`);
-  writeFileSync(
-    path,
-    text.replace(from, () => to),
-  );
-  return copy;
+  return undefined;
+}
+
+function simulated(flags: readonly string[]) {
+  return new Promise<{ error: Error | null; stdout: string; stderr: string }>((resolve) => {
+    const main = join(import.meta.dirname, 'main.ts');
+    execFile(process.execPath, [main, ...flags], { maxBuffer: 1e9 }, (error, stdout, stderr) => {
+      resolve({ error, stdout, stderr });
+    });
+  });
 }

@@ -13,6 +13,21 @@ export interface Defect {
   readonly mode?: ModeName;
 }
 
+/** How a defect was found. */
+export interface Found {
+  readonly seed: number;
+  /** Of processor time, for all seeds until then. */
+  readonly seconds: number;
+  /** The check. */
+  readonly by: string;
+}
+
+/** The text of a defect's file with the defect in it. */
+export function changedText({ file, from, to }: Defect, text: string): string {
+  if (text.split(from).length !== 2) throw new Error(`${file} does not have this once: ${from}`);
+  return text.replace(from, () => to);
+}
+
 export const defects: readonly Defect[] = [
   {
     name: 'an object with a known version is skipped, also after a restore of etcd',
@@ -134,5 +149,236 @@ export const defects: readonly Defect[] = [
     file: 'sync/recovery.ts',
     from: 'if (adopted !== forwarding) targets.set(record, adopted);',
     to: '',
+  },
+  {
+    name: 'objects are not compared with the API server',
+    file: 'source/kubernetes/comparison.ts',
+    from: 'const since = position();',
+    to: 'const since = Math.random() < 0 ? position() : undefined;',
+  },
+  {
+    name: 'a comparison with the API server deletes nothing',
+    file: 'source/kubernetes/comparison.ts',
+    from: 'if (isComplete) correct(() => delivery.retain(keys));',
+    to: '',
+  },
+  {
+    name: 'a probe of mode ipvs that is killed leaves its virtual service',
+    file: 'modes/ipvs/probe.ts',
+    from: 'for (const op of [add, deletion]) writer.write(op.kind, op);\n  const result = await kernel.apply(writer.finish());',
+    to: `writer.write(add.kind, add);
+  const result = await kernel.apply(writer.finish());
+  const after = new RecordWriter(kernelOps, 256);
+  after.write(deletion.kind, deletion);
+  await kernel.apply(after.finish());`,
+    mode: 'ipvs',
+  },
+  {
+    name: 'a reading is believed about frontends that batches have changed since',
+    file: 'modes/planner.ts',
+    from: 'if (this.#changes.has(after.id) || touched.has(after.id)) return;',
+    to: 'if (this.#changes.has(after.id)) return;',
+  },
+  {
+    name: 'what came with a failed repair is not reported when it goes',
+    file: 'sync/in-force.ts',
+    from: 'for (const [key, one] of this.#tracked.inForce) this.#before.set(key, one);',
+    to: 'if (this.#before.size === 0) this.#before = new Map(this.#tracked.inForce);',
+  },
+  {
+    name: 'a comparison continues after the planner was reset',
+    file: 'sync/family.ts',
+    from: '    this.#audit.cancel();\n',
+    to: '',
+  },
+  {
+    name: 'clients stay bound to endpoints that have gone',
+    file: 'modes/nftables/affinity.ts',
+    from: 'if (losesEndpoint(kept.pool, pool)) this.#due.add(definition.name);',
+    to: '',
+  },
+  {
+    name: 'a Service that moves while an endpoint goes keeps its clients',
+    file: 'modes/nftables/affinity.ts',
+    from: 'this.#left.add(name);',
+    to: 'if (this.#kept.get(name)?.frontends.size === 0) this.#kept.delete(name);',
+  },
+  {
+    name: 'a program that starts takes what it has read for the newest',
+    file: 'sync/snapshots.ts',
+    from: 'const isStale = ahead === undefined || (await ruleset.movedByOthers(ahead.readAt, reader));',
+    to: 'const isStale = ahead === undefined || (await ruleset.movedByOthers(ahead.readAt, reader), false);',
+  },
+  {
+    name: 'a frontend that a Service leaves passes to no other',
+    file: 'state/frontend-owners.ts',
+    from: 'return { transfers: this.#transfers(service, conflicts), conflicts };',
+    to: 'return { transfers: noTransfers, conflicts };',
+  },
+  {
+    name: 'a frontend that passes to another Service is not written for that',
+    file: 'sync/desired.ts',
+    from: 'sync?.changed(sync.track(key), cause, service);',
+    to: '',
+  },
+  {
+    name: 'two Services have one frontend',
+    file: 'state/frontend-owners.ts',
+    from: 'if (!this.#enter(key, claim)) doubtful.push(key);',
+    to: 'this.#enter(key, claim);',
+  },
+  {
+    name: 'a frontend is deleted by the Service that has lost it',
+    file: 'sync/handover.ts',
+    from: 'if (holders !== undefined) for (const holder of holders) this.#yield(holder, next!);',
+    to: '',
+  },
+  {
+    name: 'a deleted Service stays',
+    file: 'state/store.ts',
+    from: 'this.#forgetIfEmpty(key, known);\n    this.#dirty.add(key);',
+    to: 'this.#forgetIfEmpty(key, known);',
+  },
+  {
+    name: 'a slice with other conditions of endpoints counts as the same',
+    file: 'state/equal.ts',
+    from: 'a.conditions === b.conditions &&\n',
+    to: '',
+  },
+  {
+    name: 'a Service with another session affinity counts as the same',
+    file: 'state/equal.ts',
+    from: 'a.affinityTimeoutSeconds === b.affinityTimeoutSeconds &&\n    a.isFastPathOff',
+    to: 'a.isFastPathOff',
+  },
+  {
+    name: 'a Forwarding with another pool of a frontend counts as the same',
+    file: 'state/equal.ts',
+    from: 'a.treatment === b.treatment &&\n    a.pool === b.pool &&',
+    to: 'a.treatment === b.treatment &&',
+  },
+  {
+    name: 'a slice with other hints of zones counts as the same',
+    file: 'state/equal.ts',
+    from: 'sameHints(a.zoneHints, b.zoneHints) &&\n',
+    to: '',
+  },
+  {
+    name: 'reading does not wait for batches in flight',
+    file: 'sync/ruleset.ts',
+    from: 'await Promise.allSettled(this.#commits);',
+    to: '',
+  },
+  {
+    name: 'batches do not wait for reading',
+    file: 'sync/ruleset.ts',
+    from: 'while (this.#reading !== undefined) await this.#reading.promise;',
+    to: '',
+  },
+  {
+    name: 'elements of a shrunk pool that grows again are added twice',
+    file: 'modes/nftables/deferred.ts',
+    from: 'return Array.from({ length: end - range.from }, (_, i) => range.from + i);',
+    to: 'return [];',
+  },
+  {
+    name: 'a refused batch keeps what it would have retired',
+    file: 'modes/undo-map.ts',
+    from: 'else this.#values.set(key, value);\n    }\n    this.#before.clear();',
+    to: '}\n    this.#before.clear();',
+  },
+  {
+    name: 'an object that is needed again is deleted later',
+    file: 'modes/shared-objects.ts',
+    from: 'if (isRetired) this.#retired.put(id, undefined);',
+    to: '',
+  },
+  {
+    name: 'chains that nothing needs are never deleted',
+    file: 'modes/shared-objects.ts',
+    from: '.filter(([, { isAged }]) => isAged)',
+    to: '.filter(([, { isAged }]) => !isAged && isAged)',
+  },
+  {
+    name: 'a repair deletes nothing that is too much',
+    file: 'modes/planner.ts',
+    from: 'else unneeded.push({ id, laterRank });',
+    to: '',
+  },
+  {
+    name: 'a repair keeps frontends that no Service has',
+    file: 'modes/planner.ts',
+    from: 'if (touched.has(id) || this.#changes.has(id)) return;\n      const none',
+    to: 'if (id !== undefined) return;\n      const none',
+  },
+  {
+    name: 'handles of deleted rules are kept',
+    file: 'modes/iptables/batch-writer.ts',
+    from: 'for (const { id } of gone) if (id !== undefined) handles.delete(id);',
+    to: '',
+    mode: 'iptables',
+  },
+  {
+    name: 'handles of rules are believed after others have deleted them',
+    file: 'modes/iptables/backend.ts',
+    from: 'if (!kept.has(id) && !(isThere && isLeaving(id))) handles.delete(id);',
+    to: '',
+    mode: 'iptables',
+  },
+  {
+    name: 'a repair keeps single rules that no Service has',
+    file: 'modes/iptables/repair.ts',
+    from: 'if (!touched.has(name)) deleteRule(context, chain, handle);',
+    to: '',
+    mode: 'iptables',
+  },
+  {
+    name: 'chains that others refer to are deleted again and again',
+    file: 'modes/iptables/transaction.ts',
+    from: 'for (const rule of this.#oldRules) this.#writeDeletion(rule);',
+    to: 'for (const rule of this.#oldRules) if (rule.id === undefined) this.#writeDeletion(rule);',
+    mode: 'iptables',
+  },
+  {
+    name: 'real servers are deleted with their connections',
+    file: 'modes/ipvs/backend.ts',
+    from: 'else if (server.connections === 0) services',
+    to: 'else if (server.connections >= 0) services',
+    mode: 'ipvs',
+  },
+  {
+    name: 'real servers that drain are never deleted',
+    file: 'modes/ipvs/backend.ts',
+    from: 'return this.#draining.isAny ? this.#writeDrained : undefined;',
+    to: 'return this.#draining.isAny ? undefined : undefined;',
+    mode: 'ipvs',
+  },
+  {
+    name: 'a real server that comes back while it drains is deleted',
+    file: 'modes/ipvs/service-writer.ts',
+    from: 'this.#settings.draining.remove(id, pool.key(i));',
+    to: '',
+    mode: 'ipvs',
+  },
+  {
+    name: 'real servers of a deleted virtual service drain on',
+    file: 'modes/ipvs/service-writer.ts',
+    from: 'this.#settings.draining.forget(id);\n      removals',
+    to: 'removals',
+    mode: 'ipvs',
+  },
+  {
+    name: 'a changed scheduler is not set',
+    file: 'modes/ipvs/service-writer.ts',
+    from: 'held.scheduler === desired.scheduler &&\n',
+    to: '',
+    mode: 'ipvs',
+  },
+  {
+    name: 'addresses on the dummy link stay when their Service goes',
+    file: 'modes/ipvs/batch-writer.ts',
+    from: 'else if (address !== undefined) this.#unbound.push({ owner, bytes: address });',
+    to: '',
+    mode: 'ipvs',
   },
 ];

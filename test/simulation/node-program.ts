@@ -1,6 +1,8 @@
 /** The program on its node: started, asked, killed and started again. The kernel stays. */
 import { App } from '../../src/agent/app.ts';
 import { loadConfig } from '../../src/config/load.ts';
+import type { Conntrack } from '../../src/kernel/conntrack.ts';
+import { KernelError } from '../../src/kernel/errors.ts';
 import type { ApplyResult, Kernel } from '../../src/kernel/kernel.ts';
 import { builtModes, selectMode } from '../../src/modes/index.ts';
 import type { ModeName } from '../../src/modes/mode.ts';
@@ -10,7 +12,6 @@ import { bodyBytes } from '../../src/serve/reply.ts';
 import { KubernetesSource } from '../../src/source/kubernetes/source.ts';
 import type { Clock } from '../../src/time/clock.ts';
 import type { Random } from '../chaos/random.ts';
-import { FakeConntrack } from '../fake/conntrack.ts';
 import { delivered, type FakeKernel } from '../fake/kernel.ts';
 import { address } from '../unit/state/build.ts';
 import type { VirtualTime } from './virtual-time.ts';
@@ -22,11 +23,12 @@ interface ProgramOptions {
   readonly time: VirtualTime;
   readonly random: Random;
   readonly kernel: FakeKernel;
+  readonly conntrack: Conntrack;
   readonly mode: ModeName;
   /** The port of its API server, which no other start has. */
   readonly port: number;
   /** Called after each batch that the kernel has applied or refused. */
-  readonly written: () => void;
+  readonly written: (result: ApplyResult['kind']) => void;
   readonly log: (line: string) => void;
 }
 
@@ -39,6 +41,8 @@ export class Edge implements Kernel {
   /** Milliseconds that a batch takes at most. */
   batchMsMax = 2;
   inFlight = 0;
+  /** Ends of the watches of tables that are running. */
+  readonly #watches = new Set<() => void>();
 
   constructor(options: ProgramOptions) {
     this.#kernel = options.kernel;
@@ -49,7 +53,7 @@ export class Edge implements Kernel {
     this.inFlight += 1;
     await this.#pass();
     const result = this.#kernel.applyNow(ops);
-    this.#options.written();
+    this.#options.written(result.kind);
     await this.#pass();
     this.inFlight -= 1;
     return result;
@@ -73,12 +77,43 @@ export class Edge implements Kernel {
   }
 
   watch(...[tables, watcher]: Parameters<Kernel['watch']>): () => void {
-    return this.#kernel.watch(tables, {
+    const stop = this.#kernel.watch(tables, {
       ...watcher,
       changed: (by) => {
         if (!this.isDead) watcher.changed(by);
       },
     });
+    const end = (): void => {
+      this.#watches.delete(fail);
+      stop();
+    };
+    const fail = (): void => {
+      end();
+      const words = 'no buffer space';
+      watcher.ended(new KernelError({ operation: 'watch', subject: '', code: 'ENOBUFS', words }));
+    };
+    this.#watches.add(fail);
+    return end;
+  }
+
+  /** The kernel ends its reports of changes, so that some may be missed. */
+  endWatches(): void {
+    for (const fail of [...this.#watches]) fail();
+  }
+
+  /** Connection tracking as a program has it. */
+  tracked(conntrack: Conntrack): Conntrack {
+    return {
+      dump: async (request) => {
+        await this.#pass();
+        return conntrack.dump(request);
+      },
+      delete: async (entries) => {
+        await this.#pass();
+        return conntrack.delete(entries);
+      },
+      close: () => {},
+    };
   }
 
   close(): void {
@@ -154,7 +189,7 @@ export class NodeProgram {
       log: loggerTo({ write: log }, 0),
       clock,
       kernel: this.edge,
-      conntrack: new FakeConntrack(),
+      conntrack: this.edge.tracked(this.#options.conntrack),
       source: new KubernetesSource({ ...access, userAgent: 'simulated', nodeName }),
       interfaces: () => ['127.0.0.1', '::1', ...nodeAddresses].map(address),
       families: () => ['IPv4', 'IPv6'],

@@ -1,4 +1,5 @@
 /** Random objects of a cluster, and a few that never change. */
+import { joinHostPort } from '../../src/net/address.ts';
 import type { Random } from '../chaos/random.ts';
 import type { FakeStore, Raw } from '../fake/api-server-store.ts';
 import { nodeAddresses, nodeName } from './node-program.ts';
@@ -12,6 +13,12 @@ export interface SteadyFlow {
   readonly protocol: 'TCP' | 'UDP';
   readonly port: number;
   readonly endpoints: ReadonlySet<string>;
+}
+
+interface Target {
+  readonly address: string;
+  readonly port: number;
+  readonly protocol: 'TCP' | 'UDP' | 'SCTP';
 }
 
 /** An object that was written, by `namespace/name`, and its version then. */
@@ -97,6 +104,38 @@ export class ObjectLife {
     this.#slices.delete(n);
   }
 
+  /**
+   * Where connections to a ClusterIP that may change may go, `10.244.1.2:8080`; undefined: it is
+   * none.
+   */
+  endpointsOf({ address, port, protocol }: Target): ReadonlySet<string> | undefined {
+    const n = clusterIPsOfAll.findIndex((ips) => ips.includes(address));
+    const service = this.#parsed('services', `shop/s${n}`);
+    const asked = service?.spec.ports.find((one) => one.port === port && one.protocol === protocol);
+    if (service === undefined || asked === undefined) return undefined;
+    if (!service.spec.clusterIPs.includes(address)) return undefined;
+    const found = new Set<string>();
+    for (const name of this.#slices.get(n) ?? []) {
+      const slice = this.#parsed('endpointslices', `shop/${name}`);
+      const family = address.includes(':') ? 'IPv6' : 'IPv4';
+      const to = slice?.ports.find((one) => one.name === asked.name);
+      if (slice?.addressType !== family || to === undefined) continue;
+      for (const { addresses, conditions } of slice.endpoints) {
+        const { ready, serving } = conditions;
+        if (!ready && !serving && service.spec.publishNotReadyAddresses !== true) continue;
+        for (const one of addresses) found.add(joinHostPort(one, to.port));
+      }
+    }
+    return found;
+  }
+
+  #parsed(resource: 'services', key: string): RawService | undefined;
+  #parsed(resource: 'endpointslices', key: string): RawSlice | undefined;
+  #parsed(resource: 'services' | 'endpointslices', key: string): unknown {
+    const object = this.#store.objects(resource).get(key);
+    return object && JSON.parse(object.json);
+  }
+
   /** What was written after this version, oldest first. */
   writtenSince(version: number): Written[] {
     const kinds = ['services', 'endpointslices'] as const;
@@ -135,7 +174,35 @@ export class ObjectLife {
   }
 }
 
+interface RawService {
+  readonly spec: {
+    readonly clusterIPs: readonly string[];
+    readonly publishNotReadyAddresses?: boolean;
+    readonly ports: readonly { name: string; port: number; protocol: string }[];
+  };
+}
+
+interface RawSlice {
+  readonly addressType: string;
+  readonly ports: readonly { name: string; port: number }[];
+  readonly endpoints: readonly {
+    readonly addresses: readonly string[];
+    readonly conditions: { readonly ready: boolean; readonly serving: boolean };
+  }[];
+}
+
 const clusterIPs = (n: number): string[] => [`10.96.1.${n + 1}`, `fd00:10:96::1:${n + 1}`];
+
+const clusterIPsOfAll = Array.from({ length: serviceCount }, (_, n) => clusterIPs(n));
+
+/** Where a client of a Service that changes connects to; there may be no such port. */
+export function randomTarget(random: Random): Target {
+  return {
+    address: random.pick(random.pick(clusterIPsOfAll)),
+    port: 80 + random.below(3),
+    protocol: random.pick(['TCP', 'UDP', 'UDP', 'SCTP']),
+  };
+}
 
 function metadata(name: string, rest: Raw = {}): Raw {
   const creationTimestamp = '2026-01-01T00:00:00Z';

@@ -11,13 +11,35 @@ import { resources } from '../../src/state/change.ts';
 import { Random } from '../chaos/random.ts';
 import { FakeApiServer } from '../fake/api-server.ts';
 import { disturbances } from '../fake/api-server-watch.ts';
+import { FakeConntrack } from '../fake/conntrack.ts';
 import { FakeKernel } from '../fake/kernel.ts';
+import { Clients } from './clients.ts';
 import { FakeNetwork } from './network.ts';
 import { NodeProgram, nodeAddresses } from './node-program.ts';
 import { ObjectLife, steadyFlows } from './objects.ts';
 import { VirtualTime } from './virtual-time.ts';
 
-export class Finding extends Error {}
+/** What is checked. */
+type Check =
+  | 'program runs'
+  | 'batches in flight'
+  | 'no refusals'
+  | 'packets'
+  | 'in force'
+  | 'as a fresh program'
+  | 'connections'
+  | 'answers'
+  | 'promptness'
+  | 'quiet';
+
+export class Finding extends Error {
+  readonly check: Check;
+
+  constructor(check: Check, found: string) {
+    super(found);
+    this.check = check;
+  }
+}
 
 /** How long nothing may happen at the API server until all must be in force, virtual ms. */
 const quietMs = 200_000;
@@ -42,11 +64,16 @@ const faults = [
   'kernel refuses',
   'kernel answer lost',
   'dumps interrupted',
+  'kernel watches end',
+  'tracking interrupted',
+  'tracking refuses',
   'flush',
   'slow kernel',
   'kill',
 ] as const;
 export type FaultName = (typeof faults)[number];
+/** After these, batches may be refused. */
+const refusing: ReadonlySet<FaultName> = new Set(['kernel refuses', 'kernel answer lost', 'flush']);
 
 export class Simulation {
   readonly #random: Random;
@@ -55,10 +82,13 @@ export class Simulation {
   readonly #server: FakeApiServer;
   readonly #network: FakeNetwork;
   readonly #life: ObjectLife;
+  readonly #clients: Clients;
   readonly #mode: ModeName;
   readonly #log: (line: string) => void;
-  readonly counts = { events: 0, steps: 0, checks: 0, flows: 0, starts: 0 };
+  readonly counts = { events: 0, steps: 0, starts: 0 };
   readonly faults = new Map<FaultName, number>();
+  /** How often each check was made. */
+  readonly checks = new Map<Check, number>();
   #program: NodeProgram;
   #port = 1;
   /** Until then, flows may fail: from a flush to its repair. */
@@ -69,6 +99,8 @@ export class Simulation {
   /** The running program has had everything in force since its start. */
   #hasServed = false;
   #wasSetBack = false;
+  /** Since the last calm, faults have happened for which the kernel may refuse batches. */
+  #mayRefuse = false;
 
   constructor(seed: number, mode: ModeName, log: (line: string) => void) {
     this.#random = new Random(seed);
@@ -84,6 +116,7 @@ export class Simulation {
     });
     this.#life = new ObjectLife(this.#server.store, this.#random);
     this.#life.begin();
+    this.#clients = new Clients(this.#kernel, this.#life, this.#random);
     // Before Linux 6.9, any program can delete our table.
     this.#kernel.hasOwnership = seed % 2 === 0;
     if (mode === 'ipvs') this.#kernel.ipvs.present = true;
@@ -116,10 +149,19 @@ export class Simulation {
       time: this.#time,
       random: this.#random,
       kernel,
+      conntrack: isSubject ? this.#clients.conntrack : new FakeConntrack(),
       mode: this.#mode,
       port: this.#port,
-      written: () => {
-        if (isSubject) this.#checkFlows();
+      written: (result) => {
+        if (!isSubject) return;
+        this.#note(
+          'no refusals',
+          result === 'applied' || this.#mayRefuse || !this.#hasServed,
+          () => {
+            return 'the kernel refused a batch that no fault has met';
+          },
+        );
+        this.#checkFlows();
       },
       log: (line) => this.#log(`${isSubject ? '' : 'fresh: '}${line}`),
     });
@@ -130,6 +172,7 @@ export class Simulation {
     if (this.#random.below(3) > 0) {
       for (let i = this.#random.below(4); i >= 0; i -= 1) this.#life.step();
     } else await this.#fault(this.#random.pick(faults));
+    this.#clients.send();
     const waits = [0, 5, 50, 400, 2000, 10_000, 60_000];
     await this.#pass(this.#random.pick(waits) * this.#random.next());
   }
@@ -138,6 +181,7 @@ export class Simulation {
     this.faults.set(name, (this.faults.get(name) ?? 0) + 1);
     const [random, server] = [this.#random, this.#server];
     this.#log(`-- ${this.#time.nowMs.toFixed(3)} ${name}`);
+    this.#mayRefuse ||= refusing.has(name);
     switch (name) {
       case 'watches':
         server.disturb(random.pick(resources), random.pick(disturbances));
@@ -188,6 +232,15 @@ export class Simulation {
         break;
       case 'dumps interrupted':
         this.#kernel.interruptDumps(1 + random.below(3));
+        break;
+      case 'kernel watches end':
+        this.#program.edge.endWatches();
+        break;
+      case 'tracking interrupted':
+        this.#clients.conntrack.interruptions = 1 + random.below(3);
+        break;
+      case 'tracking refuses':
+        this.#clients.refuse(1 + random.below(3));
         break;
       case 'flush':
         await this.#flush();
@@ -251,6 +304,7 @@ export class Simulation {
     this.#hasServed = false;
     this.#network.kill(String(this.#port));
     this.#kernel.restart();
+    this.#clients.areUnwatched = true;
     await this.#pass(this.#random.below(5000));
     this.#program = this.#made(this.#kernel);
     await this.#within(this.#program.start(), 'the start');
@@ -263,24 +317,27 @@ export class Simulation {
     this.#log(`-- ${this.#time.nowMs.toFixed(3)} calm`);
     this.#server.heal();
     this.#kernel.heal();
+    this.#clients.heal();
     this.#network.weather = 'fair';
     this.#program.edge.batchMsMax = 2;
     await this.#pass(this.#wasSetBack ? comparedMs : quietMs);
     this.#wasSetBack = false;
     if (this.#excusedMs === Number.POSITIVE_INFINITY) this.#excusedMs = this.#time.nowMs;
     await this.#compared();
-    if (!this.#program.upToDate) {
-      const { body } = await this.#asked('/fairlead/v1/status');
-      this.#fail(`it is not up to date after a quiet time: ${body}`);
-    }
+    const { body } = await this.#asked('/fairlead/v1/status');
+    this.#check('in force', this.#program.upToDate, () => `it is not after a quiet time: ${body}`);
+    this.#mayRefuse = false;
+    const stale = this.#clients.stale();
+    this.#check('connections', stale.length === 0, () => `they stay: ${stale.join('; ')}`);
     await this.#compare();
     await this.#answers();
     await this.#prompt();
     const { writes } = this.#kernel;
+    // All is read, and compared with what is in force.
+    this.#program.edge.endWatches();
     await this.#pass(60_000);
-    if (this.#kernel.writes > writes)
-      this.#fail(`it wrote ${this.#kernel.writes - writes} times in a quiet time`);
-    this.counts.checks += 1;
+    const written = this.#kernel.writes - writes;
+    this.#check('quiet', written === 0, () => `it wrote ${written} times in a quiet time`);
   }
 
   /** A comparison of the kernel may be under way, which is not up to date for that time. */
@@ -291,16 +348,19 @@ export class Simulation {
   /** A change is in force soon where nothing else happens. */
   async #prompt(): Promise<void> {
     for (const isRefused of [false, true]) {
+      this.#mayRefuse = isRefused;
       if (isRefused) this.#kernel.failNext({ code: 'ENOMEM' });
       for (let i = 0; i < 4; i += 1) this.#life.step();
       await this.#pass(promptMs);
       this.#kernel.heal();
       await this.#compared();
-      const words = isRefused ? ' that the kernel refused once' : '';
-      if (!this.#program.upToDate)
-        this.#fail(`a change${words} is not in force after ${promptMs} ms`);
+      const which = isRefused ? ' that the kernel refused once' : '';
+      this.#check('promptness', this.#program.upToDate, () => {
+        return `a change${which} is not in force after ${promptMs} ms`;
+      });
       await this.#compare();
     }
+    this.#mayRefuse = false;
   }
 
   /** A program that starts on an empty kernel makes the same of the objects. */
@@ -312,28 +372,48 @@ export class Simulation {
     await this.#within(fresh.start(), 'the start');
     for (let i = 0; i < 100 && !fresh.upToDate; i += 1) await this.#pass(500);
     await this.#pass(30_000);
+    const said = difference(await this.#said(this.#program), await this.#said(fresh));
     fresh.kill();
     this.#network.kill(String(this.#port));
     const differences = difference(linesOf(this.#kernel), linesOf(kernel));
-    if (differences.length > 0) {
-      this.#fail(`the kernel differs from a fresh one:\n${differences.slice(0, 30).join('\n')}`);
-    }
+    this.#check('as a fresh program', differences.length === 0, () => {
+      return `the kernel differs from a fresh one:\n${differences.slice(0, 30).join('\n')}`;
+    });
+    this.#check('answers', said.length === 0, () => `they differ:\n${said.join('\n')}`);
+    const bound = this.#clients.astray(kernel);
+    this.#check('connections', bound.length === 0, () => `clients reach ${bound.join('; ')}`);
   }
 
   async #answers(): Promise<void> {
     const { body } = await this.#asked('/fairlead/v1/status');
     const { healthy } = JSON.parse(body);
-    if (healthy !== true) this.#fail(`status is not healthy: ${body}`);
+    this.#check('answers', healthy === true, () => `status is not healthy: ${body}`);
     const { body: diff } = await this.#asked('/fairlead/v1/diff');
     const { families } = JSON.parse(diff);
     for (const family of families) {
-      if (family.differences?.length > 0)
-        this.#fail(`diff finds ${JSON.stringify(family.differences)}`);
+      const isSame = !(family.differences?.length > 0);
+      this.#check('answers', isSame, () => `diff finds ${JSON.stringify(family.differences)}`);
     }
   }
 
-  #asked(path: string) {
-    return this.#within(this.#program.ask(path), path);
+  /** What the program answers about Services, page by page, in any order. */
+  async #said(program: NodeProgram): Promise<string[]> {
+    const items: string[] = [];
+    for (const what of ['services', 'problems']) {
+      let rest: string | undefined = '';
+      while (rest !== undefined) {
+        const { body } = await this.#asked(`/fairlead/v1/${what}?limit=3${rest}`, program);
+        const page: { items: object[]; continue?: string } = JSON.parse(body);
+        // The order of lists, also in texts, is that of arrival.
+        for (const item of page.items) items.push(`${what} ${words(JSON.stringify(item))}`);
+        rest = page.continue && `&continue=${encodeURIComponent(page.continue)}`;
+      }
+    }
+    return items.sort();
+  }
+
+  #asked(path: string, program = this.#program) {
+    return this.#within(program.ask(path), path);
   }
 
   /** Lets time pass until the promise is settled. */
@@ -344,17 +424,17 @@ export class Simulation {
     };
     promise.then(over, over);
     for (let i = 0; i < 10_000 && !isOver; i += 1) await this.#pass(i < 100 ? 1 : 100);
-    if (!isOver) this.#fail(`${what} takes longer than a quarter of an hour`);
+    this.#check('program runs', isOver, () => `${what} takes longer than a quarter of an hour`);
     return promise;
   }
 
   #checkFlows(): void {
-    if (this.#program.edge.inFlight > batchesMost)
-      this.#finding ??= new Finding(`more than ${batchesMost} batches are in flight`);
+    this.#note('batches in flight', this.#program.edge.inFlight <= batchesMost, () => {
+      return `more than ${batchesMost} batches are in flight`;
+    });
     if (!this.#isSteady || this.#time.nowMs < this.#excusedMs) return;
     const balanced = this.#mode === 'ipvs' ? balancedBy(this.#kernel) : new Map<string, string[]>();
     for (const { endpoints, from, port, protocol, to } of steadyFlows) {
-      this.counts.flows += 1;
       const v4 = !to.includes(':');
       const saddr = {
         pod: v4 ? '10.244.1.77' : 'fd00:10:244:1::77',
@@ -367,10 +447,10 @@ export class Simulation {
       const outcome = this.#kernel.evaluate(packet);
       const reached = this.#mode === 'ipvs' ? balanced.get(outcome.to) : [outcome.to];
       const isRight = reached?.[0] !== undefined && reached.every((one) => endpoints.has(one));
-      if (outcome.verdict === 'accept' && isRight) continue;
-      this.#finding ??= new Finding(
-        `${protocol} from ${from} to ${to}:${port} went to ${reached ?? outcome.to} (${outcome.verdict})`,
-      );
+      this.#note('packets', outcome.verdict === 'accept' && isRight, () => {
+        const where = `${reached ?? outcome.to} (${outcome.verdict})`;
+        return `${protocol} from ${from} to ${to}:${port} went to ${where}`;
+      });
     }
   }
 
@@ -380,13 +460,20 @@ export class Simulation {
     this.#hasServed ||= this.#program.upToDate;
     if (this.#finding !== undefined) throw this.#finding;
     const { ended } = this.#program;
-    if (ended !== undefined && !this.#program.edge.isDead) {
-      this.#fail(`the program ended: ${ended instanceof Error ? ended.stack : ended}`);
-    }
+    this.#check('program runs', ended === undefined || this.#program.edge.isDead, () => {
+      return `the program ended: ${ended instanceof Error ? ended.stack : ended}`;
+    });
   }
 
-  #fail(words: string): never {
-    throw new Finding(words);
+  #check(check: Check, isRight: boolean, found: () => string): void {
+    this.checks.set(check, (this.checks.get(check) ?? 0) + 1);
+    if (!isRight) throw new Finding(check, found());
+  }
+
+  /** As `#check`, within the program's own turn: `#pass` throws. */
+  #note(check: Check, isRight: boolean, found: () => string): void {
+    this.checks.set(check, (this.checks.get(check) ?? 0) + 1);
+    if (!isRight) this.#finding ??= new Finding(check, found());
   }
 }
 
@@ -405,13 +492,25 @@ function balancedBy({ ipvs }: FakeKernel): Map<string, string[]> {
   return found;
 }
 
-/** The ruleset, without what depends on the past: the places of endpoints in their pool. */
+/**
+ * The state, without what depends on the past: the places of endpoints in their pool, and what
+ * packets have written, which is the endpoint of a client.
+ */
 function linesOf(kernel: FakeKernel): string[] {
+  const learned = /^\s+[\da-f.:]+ : \S+ \. \d+$/;
   const placed = /^(\s+.* \. )\d+( : \S+ \. \d+)$/;
+  const addresses = kernel.links.texts('kube-ipvs0') ?? [];
   return `${kernel.ruleset()}${kernel.ipvs.text()}`
     .split('\n')
+    .filter((line) => !learned.test(line))
     .map((line) => line.replace(placed, '$1*$2'))
+    .concat(addresses)
     .sort();
+}
+
+/** The words of a text, in an order that does not depend on theirs. */
+function words(text: string): string {
+  return text.split(/\W+/).sort().join(' ');
 }
 
 /** Lines that only the first has, with a `+`, and only the second, with a `-`. */
