@@ -64,10 +64,18 @@ function ruleText(family: number, expressions: Uint8Array): string {
   return `iptables ${printXtRule(named, rule)}`.trimEnd();
 }
 
+/** There are few, and each element asks. */
+const knownTypes = new Map<string, SetTypes>();
+
 function typesOf({ keyType, dataType }: NftSet['fields']): SetTypes {
-  const key = concatParts(keyType);
-  if (dataType === 0) return { key, data: undefined };
-  return { key, data: dataType === NFT_DATA_VERDICT ? 'verdict' : concatParts(dataType) };
+  const id = `${keyType} ${dataType}`;
+  let types = knownTypes.get(id);
+  if (types === undefined) {
+    const data = dataType === NFT_DATA_VERDICT ? 'verdict' : concatParts(dataType);
+    types = { key: concatParts(keyType), data: dataType === 0 ? undefined : data };
+    knownTypes.set(id, types);
+  }
+  return types;
 }
 
 /** The elements of a set as text, sorted; the two edges of a range as one. */
