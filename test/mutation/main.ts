@@ -1,0 +1,89 @@
+/**
+ * `npm run mutate -- FOLDER...`: changes one place of the source after the other, in memory only,
+ * and looks whether a test fails. First those of the same folder, then all, for what survives.
+ */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { equivalents } from './equivalents.ts';
+import { type Mutant, mutantsOf, sampleOf } from './mutants.ts';
+import { Runner } from './run.ts';
+
+const usage = `usage: npm run mutate -- FOLDER... [options]
+  --sample N   the most mutants of a folder (60)
+  --seed S     which of them (1)
+  --timing     only lengths of times: constants, and defaults of settings
+  --only TEXT  only those with TEXT in their path or change
+  --near       only the tests of the same folder`;
+
+const { positionals: folders, values } = parseArgs({
+  allowPositionals: true,
+  options: {
+    sample: { type: 'string', default: '60' },
+    seed: { type: 'string', default: '1' },
+    timing: { type: 'boolean', default: false },
+    only: { type: 'string', default: '' },
+    near: { type: 'boolean', default: false },
+  },
+});
+
+let nextId = 1;
+function mutantsIn(folder: string): readonly Mutant[] {
+  const paths = execFileSync('git', ['ls-files', folder]).toString().trim().split('\n');
+  const files = paths.filter((path) => path.endsWith('.ts') && !path.includes('.gen.'));
+  const all = files.flatMap((file) => {
+    const found = mutantsOf(file, readFileSync(file, 'utf8'), nextId);
+    nextId += found.length;
+    return found;
+  });
+  const asked = all.filter(
+    ({ file, name, timing }) =>
+      (timing || !values.timing) &&
+      `${file} ${name}`.includes(values.only) &&
+      !equivalents.some((one) => one.file === file && one.name === name),
+  );
+  return sampleOf(asked, Number(values.sample), Number(values.seed));
+}
+
+function nearTo(folder: string): readonly string[] {
+  const here = folder.replace(/^src\/?/, '').replace(/\/$/, '');
+  return ['unit', 'real-time'].map((kind) => `test/${kind}/${here}/**/*.test.ts`);
+}
+
+/** Those that no test kills. Prints each. */
+async function survivorsOf(
+  mutants: readonly Mutant[],
+  tests: readonly string[],
+): Promise<readonly Mutant[]> {
+  if (mutants.length === 0) return [];
+  const runner = await Runner.start(mutants, tests);
+  const survivors: Mutant[] = [];
+  try {
+    for (const mutant of mutants) {
+      const { killedBy, reachedBy } = await runner.run(mutant);
+      const what = killedBy === undefined ? `survives ${reachedBy} tests` : `killed by ${killedBy}`;
+      console.log(`${what}: ${mutant.file}:${mutant.line}: ${mutant.name}`);
+      if (killedBy === undefined) survivors.push(mutant);
+    }
+  } finally {
+    await runner.close();
+  }
+  return survivors;
+}
+
+if (folders.length === 0) {
+  console.error(usage);
+  process.exitCode = 2;
+} else {
+  const byFolder = folders.map((folder) => ({ folder, mutants: mutantsIn(folder) }));
+  const all = byFolder.flatMap(({ mutants }) => mutants);
+  const near = await survivorsOf(all, folders.flatMap(nearTo));
+  const survivors = new Set(values.near ? near : await survivorsOf(near, ['test/**/*.test.ts']));
+  console.log('| folder | mutants | killed | survived | score |\n|---|---|---|---|---|');
+  for (const { folder, mutants } of byFolder) {
+    const survived = mutants.filter((mutant) => survivors.has(mutant)).length;
+    const killed = mutants.length - survived;
+    const score = ((100 * killed) / Math.max(1, mutants.length)).toFixed(1);
+    console.log(`| ${folder} | ${mutants.length} | ${killed} | ${survived} | ${score} % |`);
+  }
+}
