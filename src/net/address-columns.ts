@@ -1,5 +1,5 @@
 /** Long lists of addresses and of blocks, packed. */
-import { Address, addressBytes, type CIDR } from './address.ts';
+import { Address, type AddressKey, addressBytes, type CIDR } from './address.ts';
 import { arrayMax, type ColumnForm, Columns, type List, numberAt } from './list.ts';
 
 /** In a list that has IPv6 addresses, each has a byte for its length, and room for 16. */
@@ -40,6 +40,19 @@ export function addressList(list: readonly Address[]): List<Address> {
     write(address, bytes, i * form.width, form === ipv4Form);
   });
   return new Columns(form, bytes);
+}
+
+/**
+ * A test whether a list has one of these addresses. It searches the bytes of a packed list, where
+ * the end of one address and the start of the next may look like another: then it is true, too.
+ */
+export function mayHaveAny(keys: ReadonlySet<AddressKey>): (list: List<Address>) => boolean {
+  const isAmong = ({ key }: Address): boolean => keys.has(key);
+  const texts = Array.from(keys, (key) => {
+    return typeof key === 'number' ? Address.ofIPv4(key).latin1 : key;
+  });
+  return (list) =>
+    list instanceof Columns ? texts.some((text) => list.bytes.includes(text)) : list.some(isAmong);
 }
 
 /** A list to keep. */

@@ -1,7 +1,8 @@
 /**
  * Addresses of other machines, as EndpointSlices show them: no Node but this one is watched. They
- * are the API servers, endpoints of default/kubernetes, and endpoints that name a node and are
- * outside the blocks of pods: pods that use the network of their node.
+ * are the API servers, endpoints of default/kubernetes, and endpoints in kube-system that name a
+ * node and are outside the blocks of pods: pods that use the network of their node. Slices of other
+ * namespaces do not count: whoever may write them could take an external IP from another tenant.
  */
 import { type AddressKey, type CIDR, cidrContains } from '../net/address.ts';
 import type { AddressKeys } from './node-sockets.ts';
@@ -9,6 +10,9 @@ import { addressAt, Condition, type EndpointSlice } from './types.ts';
 
 /** The Service of the API servers, and the one whose EndpointSlices name them. */
 export const apiServers = 'default/kubernetes';
+
+/** The start of the keys of Services of a namespace that has no tenants. */
+const ofSystem = 'kube-system/';
 
 export class OtherMachines {
   readonly #podCIDRs: readonly CIDR[];
@@ -46,6 +50,7 @@ export class OtherMachines {
   *#of(slice: EndpointSlice) {
     const { conditions, family, length, places, service } = slice;
     const isOfServers = service === apiServers;
+    if (!isOfServers && !service.startsWith(ofSystem)) return;
     const podCIDRs = this.#podCIDRs.filter(({ address }) => address.family === family);
     if (!isOfServers && (podCIDRs.length === 0 || places === undefined)) return;
     for (let i = 0; i < length; i += 1) {

@@ -3,7 +3,8 @@
  * again. It has no I/O and no clock: a source applies changes, and the sync loop takes dirty keys.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { type Address, type CIDR, type Family, families, formatCIDR } from '../net/address.ts';
+import { type CIDR, type Family, families, formatCIDR } from '../net/address.ts';
+import { mayHaveAny } from '../net/address-columns.ts';
 import type { Change, Resource, Taken } from './change.ts';
 import type { Balance } from './deal.ts';
 import { sameService, sameSlice } from './equal.ts';
@@ -379,16 +380,14 @@ export class ClusterState {
     return true;
   }
 
-  /** Makes Services dirty that have one of these addresses as external IP or load-balancer IP. */
+  /** Makes Services dirty that have one of these addresses, and perhaps some that have many. */
   touchAt(addresses: AddressKeys): void {
     if (addresses.size === 0) return;
-    const isAmong = (address: Address): boolean => addresses.has(address.key);
+    const isAt = mayHaveAny(addresses);
     for (const [key, { service }] of this.#known) {
       if (service === undefined) continue;
       const { clusterIPs, externalIPs, loadBalancerIPs } = service;
-      if ([clusterIPs, externalIPs, loadBalancerIPs].some((some) => some.some(isAmong))) {
-        this.touch(key);
-      }
+      if (isAt(clusterIPs) || isAt(externalIPs) || isAt(loadBalancerIPs)) this.touch(key);
     }
   }
 

@@ -210,6 +210,14 @@ export function slices(
   });
 }
 
+/** The objects as those of another namespace. */
+export function inNamespace(
+  namespace: string,
+  objects: readonly KubernetesObject[],
+): KubernetesObject[] {
+  return objects.map((one) => ({ ...one, metadata: { ...one.metadata, namespace } }));
+}
+
 export interface NodeOptions {
   readonly labels?: Readonly<Record<string, string>>;
   /** Default: the primary node IPs. */

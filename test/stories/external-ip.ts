@@ -1,6 +1,13 @@
 /** spec.externalIPs (behaviour document 5.2). */
-import { clusterIp, externalIp, NODE_IP, NODE_SECOND_IP, NODE2_IP } from '../lab/addresses.ts';
-import { service, slices } from '../lab/objects.ts';
+import {
+  clusterIp,
+  externalIp,
+  NODE_IP,
+  NODE_SECOND_IP,
+  NODE2_IP,
+  SECOND_NODE_NAME,
+} from '../lab/addresses.ts';
+import { inNamespace, service, slices } from '../lab/objects.ts';
 import { answered, apply, at, connect, refused, type Story } from '../lab/story.ts';
 import { external, externalLocal, lb, NODE_PORT, unprogrammed } from './common.ts';
 import { bindsAddresses, forgetsTheNodeItself } from './differences.ts';
@@ -110,14 +117,30 @@ export const externalIpStories: readonly Story[] = [
     ],
     steps: [
       apply(
-        service('agent', { clusterIp: other }),
-        ...slices('agent', ['node2']),
+        ...inNamespace('kube-system', [
+          service('agent', { clusterIp: other }),
+          ...slices('agent', ['node2']),
+        ]),
         service('web', { externalIps: [NODE2_IP] }),
         ...slices('web', ['pod-a']),
       ),
       connect('node2', at(NODE_IP, 81), answered({ node: 'own' })),
       connect('node', at(NODE2_IP, 81), answered({ node2: 'own' })),
       connect('pod-a', at(NODE2_IP, 81), answered({ node2: 'own' })),
+    ],
+  },
+  {
+    name: 'An external IP is served whatever EndpointSlices of tenants say of its address',
+    covers: ['5.2'],
+    steps: [
+      apply(
+        service('a-thief', { clusterIp: other }),
+        ...slices('a-thief', [{ at: external, nodeName: SECOND_NODE_NAME }]),
+        service('web', { externalIps: [external] }),
+        ...slices('web', ['pod-a']),
+      ),
+      connect('client', to, podA),
+      connect('pod-b', to, podA),
     ],
   },
   {

@@ -10,7 +10,13 @@ import { type Call, Caller } from '../lab/caller.ts';
 import type { ConnectTimePlace } from '../lab/connect-time.ts';
 import type { Lab } from '../lab/lab.ts';
 import { monotonicMs, serveLoad } from '../lab/load.ts';
-import { BASELINE, DEFAULT_CLUSTER_CIDR, type KubernetesObject, slice } from '../lab/objects.ts';
+import {
+  BASELINE,
+  DEFAULT_CLUSTER_CIDR,
+  inNamespace,
+  type KubernetesObject,
+  slice,
+} from '../lab/objects.ts';
 import { hangsMs, paced } from '../lab/pace.ts';
 import { until } from '../process/program.ts';
 import { annotated, web, weighted } from './balancing-rig.ts';
@@ -243,13 +249,10 @@ const eject = { 'fairlead.io/failure-detection': 'eject' };
 /** A Service of another namespace, whose endpoints are the same pods. */
 function ofAnother(annotations: Record<string, string>): KubernetesObject[] {
   const endpoints = hosts.map((host) => ({ at: { IPv4: host } }));
-  const objects = [
+  return inNamespace('other-tenant', [
     annotated(web(undefined, 'other', other), annotations),
     slice('IPv4', 'other', endpoints),
-  ];
-  return objects.map((one) => {
-    return { ...one, metadata: { ...one.metadata, namespace: 'other-tenant' } };
-  });
+  ]);
 }
 
 /**

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Address, addressBytes, type CIDR, cidrKey } from '../../../src/net/address.ts';
-import { addressList, blockList } from '../../../src/net/address-columns.ts';
+import { addressList, blockList, mayHaveAny } from '../../../src/net/address-columns.ts';
 import { arrayMax, Columns, copyOfPart, type List, sameList } from '../../../src/net/list.ts';
 import { protocols } from '../../../src/net/protocol.ts';
 import { hintList } from '../../../src/state/hint-list.ts';
@@ -54,6 +54,27 @@ describe('A list in columns', () => {
           expect(kept.some(() => false)).toBe(false);
         },
       ),
+    );
+  });
+
+  it('is found to have an address that it has, and none of which it has no bytes', () => {
+    const few = fc.uint8Array({ min: 1, max: 2, minLength: 4, maxLength: 4 });
+    const alike = fc.oneof(
+      few.map((bytes) => Address.from(bytes)),
+      ipv6,
+    );
+    fc.assert(
+      fc.property(fc.array(alike, { maxLength: 40 }), alike, (addresses, one) => {
+        const isAmong = mayHaveAny(new Set([one.key, Address.ofIPv4(0x09090909).key]));
+        const has = addresses.some(({ key }) => key === one.key);
+        for (const list of [addresses, addressList(addresses)]) {
+          if (list === addresses || has) expect(isAmong(list)).toBe(has);
+        }
+        const others = mayHaveAny(new Set([Address.ofIPv4(0x09090909).key]));
+        expect(others(addressList(addresses.filter(({ family }) => family === 'IPv4')))).toBe(
+          false,
+        );
+      }),
     );
   });
 

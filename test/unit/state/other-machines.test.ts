@@ -7,8 +7,9 @@ const place = (node: string) => ({ node, zone: '' });
 
 const keys = (...texts: string[]) => new Set(texts.map((text) => address(text).key));
 
-it('are endpoints outside the blocks of pods that name another node', () => {
+it('are endpoints in kube-system outside the blocks of pods that name another node', () => {
   const machines = new OtherMachines(podCIDRs);
+  const ofSystem = { service: 'kube-system/agent' };
   const endpoints = {
     '192.168.0.2': ready,
     '10.244.2.2': ready,
@@ -16,11 +17,20 @@ it('are endpoints outside the blocks of pods that name another node', () => {
     '203.0.113.9': ready,
   };
   const places = [place('b'), place('b'), place('a'), place('')];
-  machines.add(slice(endpoints, { places }));
+  machines.add(slice(endpoints, { ...ofSystem, places }));
   expect(machines.keys).toEqual(keys('192.168.0.2'));
-  machines.add(slice(endpoints));
-  machines.add(slice({ 'fd00:1::2': ready }, { places: [place('b')] }));
+  machines.add(slice(endpoints, ofSystem));
+  machines.add(slice({ 'fd00:1::2': ready }, { ...ofSystem, places: [place('b')] }));
   expect(machines.keys).toEqual(keys('192.168.0.2'));
+});
+
+it('are not what tenants write of them', () => {
+  const machines = new OtherMachines(podCIDRs);
+  const { keys: before } = machines;
+  for (const service of ['ns/web', 'default/web', 'kube-system-2/kubernetes', 'ns/kubernetes']) {
+    machines.add(slice({ '192.168.0.2': ready }, { service, places: [place('b')] }));
+  }
+  expect(machines.keys).toBe(before);
 });
 
 it('are the API servers, whatever is known of pods', () => {
@@ -33,7 +43,8 @@ it('are the API servers, whatever is known of pods', () => {
 
 it('stay while any slice has them, in the same set until one comes or goes', () => {
   const machines = new OtherMachines(podCIDRs);
-  const one = slice({ '192.168.0.2': ready }, { places: [place('b')] });
+  const service = 'kube-system/agent';
+  const one = slice({ '192.168.0.2': ready }, { service, places: [place('b')] });
   machines.add(one);
   const { keys: before } = machines;
   machines.add({ ...one, key: 'ns/web-2' });
