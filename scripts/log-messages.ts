@@ -3,6 +3,8 @@
  * made from this table; a test compares it with the calls in `src`.
  */
 
+import { type NoticeKind, type NoticeRow, noticeTable } from '../src/sync/notices.ts';
+
 export type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
 
 export interface LogMessage {
@@ -23,6 +25,13 @@ type Row = readonly [
   meaning: string,
   action?: string,
 ];
+
+/** Those about Services, from the program's own table. */
+const noticeRows = Object.values<NoticeRow>(noticeTable).map(
+  ({ action, fields = 'service, err', level, meaning, message }) =>
+    [message as NoticeMessage, level, fields, meaning, action] as const,
+);
+type NoticeMessage = (typeof noticeTable)[NoticeKind]['message'];
 
 const rows = {
   'Start, configuration and stop': [
@@ -335,63 +344,8 @@ const rows = {
       'service, port, family, attempts',
       'A Service port that the kernel rejected is programmed now.',
     ],
-    [
-      'Could not process Service; keeping its previous rules',
-      'error',
-      'service, err',
-      'The Service could not be worked out. Its rules stay as they were.',
-      'Report the object and `err`.',
-    ],
-    [
-      'Frontend is already in use by another Service',
-      'warn',
-      'service, port, err',
-      'Two Services want the same address and port; `err` names the one that has it. It may also be this proxy, the API server, or a program of the node.',
-      'Change the address or port of one of the two.',
-    ],
-    [
-      'Not enough memory for Service; leaving it out',
-      'warn',
-      'service',
-      'Objects take all memory that they may, and its namespace takes most of it.',
-      'See [limits](limits.md#all-namespaces-together): give the namespace a quota, or the process a larger heap.',
-    ],
+    ...noticeRows,
     ['Reading again the objects that were left out', 'info', '', 'There is room in memory again.'],
-    [
-      'Service exceeds a limit; serving part of it',
-      'warn',
-      'service, err',
-      'The Service has more frontends, endpoints or source ranges than are served.',
-      'See [limits](limits.md).',
-    ],
-    [
-      'Balance of Service cannot be done here',
-      'warn',
-      'service, err',
-      'An annotation asks for a balance that the mode that runs, or this kernel, cannot do. Connections are shared out as without it.',
-      'See [balancing](balancing.md#balances).',
-    ],
-    [
-      'API server reports no endpoints of its own Service; keeping the last',
-      'warn',
-      'service',
-      'Service `default/kubernetes` has no endpoint, as while the last API server stops. The node keeps its last ones, through which it may reach the API.',
-      'Look why no API server is registered, if it lasts.',
-    ],
-    [
-      'External IP is an address of this node',
-      'warn',
-      'service, err',
-      'The external IP is an address of the node itself. Ports on which a program of the node listens stay that program’s.',
-      'Use an address that no node has, unless this is intended.',
-    ],
-    [
-      'External IP is not allowed',
-      'warn',
-      'service, err',
-      'The external IP is refused by the configuration or is a special address.',
-      'Use another address.',
-    ],
     [
       'Service address belongs to this machine; serving only its ports there',
       'warn',

@@ -1,4 +1,5 @@
 /** Makes docs/logs.md from the table of messages. */
+import { type NoticeRow, noticeTable } from '../src/sync/notices.ts';
 import { logTopics } from './log-messages.ts';
 import { code, table } from './markdown.ts';
 
@@ -14,6 +15,10 @@ export function logPage(): string {
     ]);
     return `## ${topic}\n\n${table(head, rows)}\n`;
   });
+  const events = Object.values<NoticeRow>(noticeTable).flatMap(({ event, message }) => {
+    if (event === undefined) return [];
+    return [[code(event.reason), event.scope === 'node' ? 'its node' : 'the cluster', message]];
+  });
   return `# Log messages
 
 <!-- Written by scripts/docs.ts from scripts/log-messages.ts; do not edit. -->
@@ -26,5 +31,11 @@ messages below, and fields. \`-v=0\` logs info and above, \`-v=2\` debug, \`-v=4
 - \`purpose\` is why the kernel was written or read: \`start\`, \`changes\`, \`recovery\` (after a failure), \`audit\` (periodic
   comparison), \`deferred\` and \`sweep\` (deletions that had to wait).
 
-${topics.join('\n')}`;
+${topics.join('\n')}
+## Messages about Services that are also Events
+
+An Event that is true of the whole cluster is written once for all nodes.
+
+${table(['Event', 'True of', 'Message'], events)}
+`;
 }

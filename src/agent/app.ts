@@ -109,7 +109,11 @@ export class App {
       state: this.#state,
       // Files are the operator's own.
       heapBytesMax: options.config.source.kind === 'manifests' ? Infinity : heapBytesMax,
-      leftOut: (service, uid) => this.#observers.sync({ kind: 'left-out', service, uid }),
+      leftOut: (service, uid) => {
+        const text =
+          'is not served: there is no memory for it on nodes, and its namespace takes most of it';
+        this.#observers.sync({ kind: 'left-out', service, uid, text });
+      },
     });
     this.#wakeup = new Wakeup(clock);
     this.#observers = new Observers(options, {

@@ -10,10 +10,8 @@ import {
   type EventSink,
 } from '../source/kubernetes/events.ts';
 import type { SourceProblem } from '../source/source.ts';
-import { formatExcess } from '../state/budget.ts';
-import { formatConflictForLoser } from '../state/conflict.ts';
-import { formatExternalIPNotice } from '../state/external-ips.ts';
 import { formatServicePortName, type ServicePortName, serviceKey } from '../state/types.ts';
+import { type Notice, type NoticeRow, noticeTable } from '../sync/notices.ts';
 import type { Clock } from '../time/clock.ts';
 import type { Logger } from './log.ts';
 import type { LifecycleMetrics } from './metrics.ts';
@@ -48,19 +46,16 @@ const serviceReasons = {
   AddressRejected: { action: 'Read', scope: 'cluster' },
   FieldRejected: { action: 'Read', scope: 'cluster' },
   ReportsLeftOut: { action: 'Report', scope: 'node' },
-  FrontendConflict: { action: 'Sync', scope: 'cluster' },
-  NotUnderstood: { action: 'Sync', scope: 'cluster' },
-  OverLimit: { action: 'Sync', scope: 'cluster' },
-  ExternalIPNotAllowed: { action: 'Sync', scope: 'cluster' },
-  ExternalIPOfNode: { action: 'Sync', scope: 'node' },
-  BalanceNotDone: { action: 'Sync', scope: 'node' },
   SetAside: { action: 'Sync', scope: 'node' },
   AddressRefused: { action: 'Sync', scope: 'node' },
 } as const;
 
-/** The same on all nodes. */
-const withoutMemory =
-  'is not served: there is no memory for it on nodes, and its namespace takes most of it';
+/** How an event about a Service is recorded. */
+interface About {
+  readonly reason: string;
+  readonly action: string;
+  readonly scope: 'cluster' | 'node';
+}
 
 /** Fields of a Service that hold addresses. */
 const addressField = /^(spec\.(clusterIPs?|externalIPs|loadBalancerSourceRanges)|status\.)/;
@@ -138,30 +133,6 @@ export class ClusterEvents {
 
   observe(event: AgentEvent): void {
     switch (event.kind) {
-      case 'conflict': {
-        const { conflict } = event;
-        const note = formatConflictForLoser(conflict);
-        this.#aboutService(serviceKey(conflict.loser), 'FrontendConflict', note);
-        return;
-      }
-      case 'unresolvable':
-        this.#aboutService(event.service, 'NotUnderstood', event.error.message);
-        return;
-      case 'external-ip': {
-        const { notice } = event;
-        const reason = notice.because === 'node' ? 'ExternalIPOfNode' : 'ExternalIPNotAllowed';
-        this.#aboutService(notice.service, reason, formatExternalIPNotice(notice));
-        return;
-      }
-      case 'over-limit':
-        this.#aboutService(event.service, 'OverLimit', formatExcess(event.excess));
-        return;
-      case 'left-out':
-        this.#aboutService(event.service, 'OverLimit', withoutMemory, '', event.uid);
-        return;
-      case 'balance-not-done':
-        this.#aboutService(event.service, 'BalanceNotDone', event.reason);
-        return;
       case 'quarantined': {
         const { forwarding, failure } = event.quarantined;
         const { servicePort } = forwarding;
@@ -175,8 +146,14 @@ export class ClusterEvents {
         this.#aboutService(serviceKey(event.servicePort), 'AddressRefused', refusalText(event));
         return;
       default:
-        return;
+        if (!('family' in event)) this.#notice(event);
     }
+  }
+
+  #notice({ kind, note, service, text, uid }: Notice): void {
+    const { event }: NoticeRow = noticeTable[kind];
+    if (event === undefined) return;
+    this.#recordAbout(service, { action: 'Sync', ...event }, note ?? text, '', uid);
   }
 
   #aboutNode(type: ClusterEvent['type'], reason: string, note: string): void {
@@ -188,14 +165,22 @@ export class ClusterEvents {
     reason: keyof typeof serviceReasons,
     topic: string,
     details = '',
+  ): void {
+    this.#recordAbout(service, { reason, ...serviceReasons[reason] }, topic, details);
+  }
+
+  #recordAbout(
+    service: string,
+    { action, reason, scope }: About,
+    topic: string,
+    details: string,
     uid = this.#options.uidOf(service),
   ): void {
-    const { action, scope } = serviceReasons[reason];
-    const type = 'Warning';
     const where = scope === 'node' ? `node ${this.#options.nodeName}: ` : '';
     const [namespace = '', name = ''] = service.split('/');
     const regarding = { kind: 'Service', namespace, name, uid } as const;
-    this.#record({ type, reason, action, regarding, topic, note: `${where}${topic}${details}` });
+    const note = `${where}${topic}${details}`;
+    this.#record({ type: 'Warning', reason, action, regarding, topic, note });
   }
 
   /** Notes quote what tenants write, and not all who show events to people escape it. */

@@ -109,17 +109,8 @@ export class Reporter {
  */
 function serviceOf(event: AgentEvent): string | undefined {
   switch (event.kind) {
-    case 'conflict':
-      return serviceKey(event.conflict.loser);
-    case 'unresolvable':
-    case 'over-limit':
-    case 'left-out':
-    case 'kept':
-    case 'balance-not-done':
     case 'left-to-rules':
       return event.service;
-    case 'external-ip':
-      return event.notice.service;
     case 'quarantined':
       return serviceKey(event.quarantined.forwarding.servicePort);
     case 'restored':
@@ -129,7 +120,7 @@ function serviceOf(event: AgentEvent): string | undefined {
     case 'filter-rules':
       return serviceOf(event.of);
     default:
-      return undefined;
+      return 'family' in event ? undefined : event.service;
   }
 }
 

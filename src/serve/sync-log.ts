@@ -1,10 +1,8 @@
 /** Logs syncs. Every line about a Service names it. */
 import type { AgentEvent, ConnectTimeEvent } from '../connect-time/maps/events.ts';
 import type { Family } from '../net/address.ts';
-import { formatExcess } from '../state/budget.ts';
-import { formatConflict } from '../state/conflict.ts';
-import { formatExternalIPNotice } from '../state/external-ips.ts';
-import type { FamilyEvent, FilterEvent, ServiceEvent } from '../sync/events.ts';
+import type { FamilyEvent, FilterEvent } from '../sync/events.ts';
+import { type Notice, noticeTable } from '../sync/notices.ts';
 import { type Logger, portFields } from './log.ts';
 import { failureText, refusalText } from './refusal-text.ts';
 
@@ -21,7 +19,7 @@ function write<E extends { readonly kind: string }>(lines: Partial<Lines<E>>, ev
 export function syncLog(log: Logger): (event: AgentEvent) => void {
   /** Families that wait for another process. */
   const waiting = new Set<Family>();
-  const [ofFamily, ofService] = [familyLines(log), serviceLines(log)];
+  const ofFamily = familyLines(log);
   return (event) => {
     if (event.kind === 'failed' && event.failures.some(({ isHeld }) => isHeld)) {
       logHeld(log, event, waiting.has(event.family) ? 'debug' : 'warn');
@@ -30,39 +28,14 @@ export function syncLog(log: Logger): (event: AgentEvent) => void {
     }
     if (event.kind === 'done' && event.ok) waiting.delete(event.family);
     if ('family' in event) write(ofFamily, event);
-    else write(ofService, event);
+    else logNotice(log, event);
   };
 }
 
-function serviceLines(log: Logger): Lines<ServiceEvent> {
-  return {
-    conflict: ({ conflict }) =>
-      log.warn(
-        { ...portFields(conflict.loser), err: formatConflict(conflict) },
-        'Frontend is already in use by another Service',
-      ),
-    unresolvable: ({ service, error }) =>
-      log.error(
-        { service, err: error.message },
-        'Could not process Service; keeping its previous rules',
-      ),
-    'external-ip': ({ notice }) => {
-      const of = { service: notice.service, err: formatExternalIPNotice(notice) };
-      if (notice.because === 'node') log.warn(of, 'External IP is an address of this node');
-      else log.warn(of, 'External IP is not allowed');
-    },
-    'over-limit': ({ service, excess }) =>
-      log.warn(
-        { service, err: formatExcess(excess) },
-        'Service exceeds a limit; serving part of it',
-      ),
-    'left-out': ({ service }) =>
-      log.warn({ service }, 'Not enough memory for Service; leaving it out'),
-    kept: ({ service }) =>
-      log.warn({ service }, 'API server reports no endpoints of its own Service; keeping the last'),
-    'balance-not-done': ({ service, reason }) =>
-      log.warn({ service, err: reason }, 'Balance of Service cannot be done here'),
-  };
+function logNotice(log: Logger, { kind, port, service, text }: Notice): void {
+  const { level, message } = noticeTable[kind];
+  const about = port === undefined ? { service } : portFields(port);
+  log[level]({ ...about, ...(text !== '' && { err: text }) }, message);
 }
 
 function familyLines(log: Logger): Lines<FamilyEvent | FilterEvent | ConnectTimeEvent> {

@@ -22,7 +22,7 @@ export interface ExternalIPRules {
 }
 
 /** A report about an external IP for the operator and the author of the Service. */
-export interface ExternalIPNotice {
+interface ExternalIPNotice {
   /** `namespace/name` of the Service. */
   readonly service: string;
   readonly address: Address;

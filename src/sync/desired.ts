@@ -1,7 +1,8 @@
 /** From dirty Services to what each family desires: resolve them, and ask who owns frontends. */
 
 import type { Family } from '../net/address.ts';
-import type { Excess } from '../state/budget.ts';
+import { type Excess, formatExcess } from '../state/budget.ts';
+import { formatConflict, formatConflictForLoser } from '../state/conflict.ts';
 import { type Balance, formatFallback } from '../state/deal.ts';
 import { sameForwarding } from '../state/equal.ts';
 import { externalIPNotices, formatExternalIPNotice } from '../state/external-ips.ts';
@@ -14,17 +15,17 @@ import {
 import type { NamespaceShares } from '../state/namespace-shares.ts';
 import { noSockets } from '../state/node-sockets.ts';
 import { kept, listOf, type OneOrMore } from '../state/one-or-more.ts';
-import { apiServers } from '../state/other-machines.ts';
 import { type ResolveContext, resolveInOneStep, resolveInSteps } from '../state/resolve.ts';
 import { finish } from '../state/steps.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
-import type { Forwarding, Service } from '../state/types.ts';
+import { type Forwarding, type Service, serviceKey } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import type { Cause } from './cause.ts';
 import type { Departures } from './departures.ts';
 import type { Observer } from './events.ts';
 import type { FamilySync } from './family.ts';
+import { Notices } from './notices.ts';
 import type { SlowStarts } from './slow-starts.ts';
 import type { Tracked } from './tracked.ts';
 
@@ -70,15 +71,7 @@ export class Desired {
     IPv4: new Map(),
     IPv6: new Map(),
   };
-  /** Services that ask for more than one Service gets, and what was reported of that. */
-  readonly #excess = new Map<string, string>();
-  /** Services whose balance is not done, and what was reported of that. */
-  readonly #fallbacks = new Map<string, string>();
-  /** Endpoints of the API servers are kept. */
-  #isKept = false;
-  /** What was reported of external IPs, by Service. */
-  readonly #notices = new Map<string, ReadonlySet<string>>();
-
+  readonly #notices: Notices;
   readonly #syncs: Partial<Record<Family, FamilySync>> = {};
   #isListed = false;
   /** The last one, without trigger times. */
@@ -86,6 +79,7 @@ export class Desired {
 
   constructor(options: DesiredOptions) {
     this.#options = options;
+    this.#notices = new Notices(options.observer);
     for (const sync of options.families) this.#syncs[sync.family] = sync;
   }
 
@@ -96,7 +90,7 @@ export class Desired {
 
   /** Services that ask for more than one Service gets. */
   get overLimit(): number {
-    return this.#excess.size;
+    return this.#notices.count('over-limit');
   }
 
   /**
@@ -125,7 +119,7 @@ export class Desired {
    * would be an object with all of its variables.
    */
   #refreshAtOnce(name: string, receivedMs: number, triggers: readonly TriggerTime[]): boolean {
-    const { observer, owners, state } = this.#options;
+    const { owners, state } = this.#options;
     const service = state.service(name);
     const parts = this.#parts(name);
     for (const { before } of parts) if (before.length > 1) return false;
@@ -150,7 +144,7 @@ export class Desired {
       }
       if (isOfOthers(owned)) finish(this.#report(owned, cause));
     } catch (error) {
-      observer({ kind: 'unresolvable', service: name, error: error as Error });
+      this.#unresolvable(name, error as Error);
     }
     return true;
   }
@@ -161,7 +155,7 @@ export class Desired {
     receivedMs: number,
     triggers: readonly TriggerTime[],
   ): Generator<undefined, void> {
-    const { observer, owners, state } = this.#options;
+    const { owners, state } = this.#options;
     const service = state.service(name);
     try {
       const known = this.#options.context();
@@ -189,7 +183,7 @@ export class Desired {
       }
       if (isOfOthers(owned)) yield* this.#report(owned, cause);
     } catch (error) {
-      observer({ kind: 'unresolvable', service: name, error: error as Error });
+      this.#unresolvable(name, error as Error);
     }
   }
 
@@ -214,7 +208,10 @@ export class Desired {
       if (marked % keysAStep === 0) yield;
     }
     for (const conflict of conflicts) {
-      this.#options.observer({ kind: 'conflict', conflict });
+      const [port, text] = [conflict.loser, formatConflict(conflict)];
+      const note = formatConflictForLoser(conflict);
+      const service = serviceKey(port);
+      this.#options.observer({ kind: 'conflict', service, port, text, note });
       yield;
     }
   }
@@ -222,9 +219,7 @@ export class Desired {
   /** Forgets a Service that is gone. */
   #release(name: string): Ownership {
     const { departures, owners, slowStarts } = this.#options;
-    this.#excess.delete(name);
-    this.#fallbacks.delete(name);
-    this.#notices.delete(name);
+    this.#notices.forget(name);
     slowStarts?.forget(name);
     departures?.forget(name);
     return { ...owners.release(name), forwardings: [] };
@@ -274,66 +269,34 @@ export class Desired {
     forwardings: readonly Forwarding[],
     excess: readonly Excess[],
   ): void {
-    this.#noteKept(service.key);
-    this.#noteExcess(service.key, excess);
-    this.#noteFallback(service.key, forwardings);
-    this.#noteExternalIPs(service, known);
+    const { key } = service;
+    const { externalIPRules, externalIPsEnabled, nodeSockets = noSockets } = known;
+    const found = externalIPsEnabled
+      ? externalIPNotices(service, externalIPRules, nodeSockets)
+      : [];
+    const ofNode = found.filter(({ because }) => because === 'node');
+    const others = found.filter(({ because }) => because !== 'node');
+    this.#notices.report('kept', key, this.#options.state.isKept(key) ? [''] : []);
+    this.#notices.report('over-limit', key, excess.map(formatExcess));
+    this.#notices.report('balance-not-done', key, this.#fallbackOf(forwardings));
+    this.#notices.report('external-ip', key, others.map(formatExternalIPNotice));
+    this.#notices.report('external-ip-of-node', key, ofNode.map(formatExternalIPNotice));
   }
 
-  /** Reports an excess that is new or has changed. */
-  #noteExcess(service: string, excess: readonly Excess[]): void {
-    if (excess.length === 0) {
-      this.#excess.delete(service);
-      return;
-    }
-    const text = JSON.stringify(excess);
-    if (this.#excess.get(service) === text) return;
-    this.#excess.set(service, text);
-    for (const one of excess) this.#options.observer({ kind: 'over-limit', service, excess: one });
-  }
-
-  /** Reports that endpoints of the API servers are kept, where that is new. */
-  #noteKept(service: string): void {
-    if (service !== apiServers) return;
-    const isKept = this.#options.state.isKept(service);
-    if (isKept && !this.#isKept) this.#options.observer({ kind: 'kept', service });
-    this.#isKept = isKept;
-  }
-
-  /** Reports that the balance is not done which the Service asks for, where that is new. */
-  #noteFallback(service: string, forwardings: readonly Forwarding[]): void {
+  /** Asks the kernel about balances. Returns why one is not done that the Service asks for. */
+  #fallbackOf(forwardings: readonly Forwarding[]): readonly string[] {
     let reason: string | undefined;
     for (const { deal } of forwardings) {
       if (deal === undefined) continue;
       this.#options.balances?.ask(deal.asked ?? 'random');
       reason ??= formatFallback(deal);
     }
-    if (reason === undefined) {
-      this.#fallbacks.delete(service);
-      return;
-    }
-    if (this.#fallbacks.get(service) === reason) return;
-    this.#fallbacks.set(service, reason);
-    this.#options.observer({ kind: 'balance-not-done', service, reason });
+    return reason === undefined ? [] : [reason];
   }
 
-  /** Reports new notices about external IPs. */
-  #noteExternalIPs(service: Service, context: ResolveContext): void {
-    const { externalIPRules, externalIPsEnabled, nodeSockets = noSockets } = context;
-    const known = this.#notices.get(service.key);
-    const isOfInterest = externalIPsEnabled && service.externalIPs.length > 0;
-    const notices = isOfInterest ? externalIPNotices(service, externalIPRules, nodeSockets) : [];
-    if (notices.length === 0) {
-      this.#notices.delete(service.key);
-      return;
-    }
-    const texts = new Set<string>();
-    for (const notice of notices) {
-      const text = formatExternalIPNotice(notice);
-      texts.add(text);
-      if (!known?.has(text)) this.#options.observer({ kind: 'external-ip', notice });
-    }
-    this.#notices.set(service.key, texts);
+  /** Reports that a Service cannot be resolved. */
+  #unresolvable(service: string, { message: text }: Error): void {
+    this.#options.observer({ kind: 'unresolvable', service, text });
   }
 
   /** What of each family may change with the Service. */

@@ -3,10 +3,8 @@ import type { KernelError } from '../kernel/errors.ts';
 import type { Committer, KernelFailure, TableName } from '../kernel/kernel.ts';
 import type { Drift, Miscount, RefusedAddress, RuleCount } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
-import type { Excess } from '../state/budget.ts';
-import type { Conflict } from '../state/conflict.ts';
-import type { ExternalIPNotice } from '../state/external-ips.ts';
 import type { ServicePortName } from '../state/types.ts';
+import type { Notice } from './notices.ts';
 import type { Quarantined } from './quarantine.ts';
 import type { Writers } from './ruleset.ts';
 
@@ -24,46 +22,6 @@ interface StageTimes {
   readonly encodedMs: number;
   readonly committedMs: number;
 }
-
-/** Events about a Service: a conflict, or that it is not resolved, or only in part. */
-export type ServiceEvent =
-  | { readonly kind: 'conflict'; readonly conflict: Conflict }
-  | {
-      readonly kind: 'unresolvable';
-      /** `namespace/name`. */
-      readonly service: string;
-      readonly error: Error;
-    }
-  | { readonly kind: 'external-ip'; readonly notice: ExternalIPNotice }
-  | {
-      /** The Service asks for more than one gets: it is served in part. */
-      readonly kind: 'over-limit';
-      /** `namespace/name`. */
-      readonly service: string;
-      readonly excess: Excess;
-    }
-  | {
-      /** There is no memory for the Service: its namespace holds most of what there is. */
-      readonly kind: 'left-out';
-      /** `namespace/name`. */
-      readonly service: string;
-      /** Its metadata.uid: nothing else is kept of it. */
-      readonly uid: string;
-    }
-  | {
-      /** The API says that the Service has no endpoints, and its last ones are kept. */
-      readonly kind: 'kept';
-      /** `namespace/name`. */
-      readonly service: string;
-    }
-  | {
-      /** A Service asks for a balance that cannot be done here. */
-      readonly kind: 'balance-not-done';
-      /** `namespace/name`. */
-      readonly service: string;
-      /** See `formatFallback`. */
-      readonly reason: string;
-    };
 
 export type FamilyEvent = { readonly family: Family } & (
   | {
@@ -151,7 +109,7 @@ export type FilterEvent = {
   readonly of: FamilyEvent;
 };
 
-export type SyncEvent = FamilyEvent | ServiceEvent;
+export type SyncEvent = FamilyEvent | Notice;
 
 export type Observer = (event: SyncEvent) => void;
 

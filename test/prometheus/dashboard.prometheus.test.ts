@@ -97,7 +97,7 @@ function happen({ app: { metrics } }: Running): void {
   metrics.observe({ kind: 'miscounted', family, miscounts: [] });
   metrics.observe({ kind: 'drift', family, purpose: 'audit', drift, writers: 'others' });
   metrics.observe({ kind: 'failed', family, purpose: 'changes', failures: [], retryMs: 1 });
-  metrics.observe({ kind: 'unresolvable', service: 'ns/web', error: new Error('no') });
+  metrics.observe({ kind: 'unresolvable', service: 'ns/web', text: 'no' });
 }
 
 let running: Running;

@@ -4,6 +4,7 @@ import { loggerTo } from '../../../src/serve/log.ts';
 import { ReportLimiter } from '../../../src/serve/report-limiter.ts';
 import { Reporter } from '../../../src/serve/reporter.ts';
 import type { ClusterEvent } from '../../../src/source/kubernetes/event-series.ts';
+import { formatExternalIPNotice } from '../../../src/state/external-ips.ts';
 import { address } from '../state/build.ts';
 import { ToyClock } from '../sync/double.ts';
 
@@ -27,17 +28,10 @@ function rig() {
   return { lines, told, clock, counted, reporter };
 }
 
-const frontend = {
-  kind: 'externalIP',
-  address: address('203.0.113.1'),
-  port: 80,
-  treatment: 'external',
-  pool: 'cluster',
-} as const;
-
 function conflict(name: string, port: string) {
   const loser = { namespace: 'shop', name, port, protocol: 'TCP' } as const;
-  return { kind: 'conflict', conflict: { loser, frontend, holder: 'shop/other' } } as const;
+  const text = `${name}:${port} does not get TCP 203.0.113.1:80`;
+  return { kind: 'conflict', service: `shop/${name}`, port: loser, text } as const;
 }
 
 describe('a report about an external IP', () => {
@@ -48,7 +42,9 @@ describe('a report about an external IP', () => {
   ] as const)('is in the log and in an Event: %s', (because, reason, msg, words) => {
     const { lines, reporter, told } = rig();
     const notice = { service: 'shop/web', address: address('203.0.113.1'), because };
-    reporter.sync({ kind: 'external-ip', notice });
+    const text = formatExternalIPNotice(notice);
+    const kind = because === 'node' ? 'external-ip-of-node' : 'external-ip';
+    reporter.sync({ kind, service: 'shop/web', text });
     const err = expect.stringMatching(new RegExp(`^external IP 203.0.113.1 is .*${words}`));
     expect(lines).toMatchObject([{ level: 'warn', msg, service: 'shop/web', err }]);
     const where = because === 'node' ? 'node here: ' : '';
@@ -95,7 +91,7 @@ describe('the number of reports about one Service', () => {
   it('is limited for each reason, counted above the limit, and reset in the next period', async () => {
     const { lines, told, clock, counted, reporter } = rig();
     for (let i = 0; i < 4000; i += 1) reporter.sync(conflict('web', `p${i}`));
-    reporter.sync({ kind: 'unresolvable', service: 'shop/web', error: new Error('no') });
+    reporter.sync({ kind: 'unresolvable', service: 'shop/web', text: 'no' });
     reporter.sync(conflict('cart', 'http'));
     expect(lines).toHaveLength(12);
     expect(told).toHaveLength(12);

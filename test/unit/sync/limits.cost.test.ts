@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Excess, noLimits, type ServiceLimits } from '../../../src/state/budget.ts';
+import { noLimits, type ServiceLimits } from '../../../src/state/budget.ts';
 import { FrontendOwners } from '../../../src/state/frontend-owners.ts';
 import { finish } from '../../../src/state/steps.ts';
 import { ClusterState } from '../../../src/state/store.ts';
@@ -49,8 +49,8 @@ class Rig {
     if (steps !== undefined) finish(steps);
   }
 
-  get excess(): Excess[] {
-    return this.events.flatMap((event) => (event.kind === 'over-limit' ? [event.excess] : []));
+  get excess(): string[] {
+    return this.events.flatMap((event) => (event.kind === 'over-limit' ? [event.text] : []));
   }
 }
 
@@ -63,11 +63,12 @@ describe('a Service that exceeds its limits', () => {
     rig.refresh();
     expect(rig.tracked.desired.size).toBe(5);
     expect(rig.desired.overLimit).toBe(1);
-    expect(rig.excess).toEqual([{ family: 'IPv4', what: 'frontends', asked: 8, limit: 5 }]);
+    const textOf = (asked: number) => `asks for ${asked} IPv4 frontends, and 5 are the most`;
+    expect(rig.excess).toEqual([textOf(8)]);
 
     rig.set(service({ ports: portsOf(9) }));
     rig.refresh();
-    expect(rig.excess.map(({ asked }) => asked)).toEqual([8, 9]);
+    expect(rig.excess).toEqual([textOf(8), textOf(9)]);
 
     rig.set(service({ ports: portsOf(5) }));
     rig.refresh();

@@ -188,8 +188,8 @@ export class World<K extends Kernel = ToyKernel> {
     return this.#running!;
   }
 
-  kinds<K extends SyncEvent['kind']>(kind: K): Extract<SyncEvent, { kind: K }>[] {
-    const is = (event: SyncEvent): event is Extract<SyncEvent, { kind: K }> => event.kind === kind;
+  kinds<K extends SyncEvent['kind']>(kind: K): (SyncEvent & { kind: K })[] {
+    const is = (event: SyncEvent): event is SyncEvent & { kind: K } => event.kind === kind;
     return this.events.filter(is);
   }
 

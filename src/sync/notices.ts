@@ -1,0 +1,141 @@
+/** Notices about Services: conflicts, and what is not served, or not as the Service asks. */
+import type { ServicePortName } from '../state/types.ts';
+
+/** Everything that depends on the kind of a notice. docs/logs.md is made from it, too. */
+export interface NoticeRow {
+  readonly level: 'warn' | 'error';
+  readonly message: string;
+  /** Of the log line, as docs/logs.md lists them; default: `service, err`. */
+  readonly fields?: string;
+  /**
+   * The reason of the Event; undefined: there is no Event. `cluster`: the notice is true of all
+   * nodes with the same configuration; `node`: of this node, which the Event names.
+   */
+  readonly event?: { readonly reason: string; readonly scope: 'cluster' | 'node' };
+  readonly meaning: string;
+  /** What an operator does about it. */
+  readonly action: string;
+}
+
+export const noticeTable = {
+  unresolvable: {
+    level: 'error',
+    message: 'Could not process Service; keeping its previous rules',
+    event: { reason: 'NotUnderstood', scope: 'cluster' },
+    meaning: 'The Service could not be worked out. Its rules stay as they were.',
+    action: 'Report the object and `err`.',
+  },
+  conflict: {
+    level: 'warn',
+    message: 'Frontend is already in use by another Service',
+    fields: 'service, port, err',
+    event: { reason: 'FrontendConflict', scope: 'cluster' },
+    meaning:
+      'Two Services ask for the same address and port; `err` names the one that has it. It may ' +
+      'also be this proxy, the API server, or a program of the node.',
+    action: 'Change the address or port of one of the two.',
+  },
+  'left-out': {
+    level: 'warn',
+    message: 'Not enough memory for Service; leaving it out',
+    event: { reason: 'OverLimit', scope: 'cluster' },
+    meaning: 'Objects take all memory that they may, and its namespace takes most of it.',
+    action:
+      'See [limits](limits.md#all-namespaces-together): give the namespace a quota, or the ' +
+      'process a larger heap.',
+  },
+  'over-limit': {
+    level: 'warn',
+    message: 'Service exceeds a limit; serving part of it',
+    event: { reason: 'OverLimit', scope: 'cluster' },
+    meaning: 'The Service has more frontends, endpoints or source ranges than are served.',
+    action: 'See [limits](limits.md).',
+  },
+  'balance-not-done': {
+    level: 'warn',
+    message: 'Balance of Service cannot be done here',
+    event: { reason: 'BalanceNotDone', scope: 'node' },
+    meaning:
+      'An annotation asks for a balance that the mode that runs, or this kernel, cannot do. ' +
+      'Connections are shared out as without it.',
+    action: 'See [balancing](balancing.md#balances).',
+  },
+  kept: {
+    level: 'warn',
+    message: 'API server reports no endpoints of its own Service; keeping the last',
+    fields: 'service',
+    meaning:
+      'Service `default/kubernetes` has no endpoint, as while the last API server stops. The ' +
+      'node keeps its last ones, through which it may reach the API.',
+    action: 'Look why no API server is registered, if it lasts.',
+  },
+  'external-ip-of-node': {
+    level: 'warn',
+    message: 'External IP is an address of this node',
+    event: { reason: 'ExternalIPOfNode', scope: 'node' },
+    meaning:
+      'The external IP is an address of the node itself. Ports on which a program of the node ' +
+      'listens stay that program’s.',
+    action: 'Use an address that no node has, unless this is intended.',
+  },
+  'external-ip': {
+    level: 'warn',
+    message: 'External IP is not allowed',
+    event: { reason: 'ExternalIPNotAllowed', scope: 'cluster' },
+    meaning: 'The external IP is refused by the configuration or is a special address.',
+    action: 'Use another address.',
+  },
+} as const satisfies Readonly<Record<string, NoticeRow>>;
+
+export type NoticeKind = keyof typeof noticeTable;
+
+export interface Notice {
+  readonly kind: NoticeKind;
+  /** `namespace/name`. */
+  readonly service: string;
+  /** Undefined: it is about the whole Service. */
+  readonly port?: ServicePortName;
+  /** The facts, for the log and the Event. Empty: the message has them all. */
+  readonly text: string;
+  /** The facts for the Event, where readers of the namespace may not know those of the log. */
+  readonly note?: string;
+  /** metadata.uid of a Service of which nothing else is kept. */
+  readonly uid?: string;
+}
+
+const none: ReadonlySet<string> = new Set();
+
+/** Reports each fact about a Service once, until it is no longer true. */
+export class Notices {
+  readonly #observer: (notice: Notice) => void;
+  /** The texts that are true, by kind and Service. */
+  readonly #reported = new Map<NoticeKind, Map<string, ReadonlySet<string>>>();
+
+  constructor(observer: (notice: Notice) => void) {
+    this.#observer = observer;
+  }
+
+  /** `texts` are all facts of this kind that are true now. */
+  report(kind: NoticeKind, service: string, texts: readonly string[]): void {
+    const reported = this.#reported.get(kind);
+    if (texts.length === 0) {
+      reported?.delete(service);
+      return;
+    }
+    const before = reported?.get(service) ?? none;
+    const now = new Set(texts);
+    if (reported === undefined) this.#reported.set(kind, new Map([[service, now]]));
+    else reported.set(service, now);
+    for (const text of now) if (!before.has(text)) this.#observer({ kind, service, text });
+  }
+
+  /** Forgets a Service that is gone. */
+  forget(service: string): void {
+    for (const reported of this.#reported.values()) reported.delete(service);
+  }
+
+  /** The number of Services with a notice of this kind. */
+  count(kind: NoticeKind): number {
+    return this.#reported.get(kind)?.size ?? 0;
+  }
+}
