@@ -1,7 +1,7 @@
 /**
  * Feature gates of the other components of Kubernetes, 1.29 to 1.38: accepted, without effect on a
- * service proxy. Clusters hand one list of gates to every component. Those of 1.37 and 1.38 are
- * what their release notes, documentation and enhancement proposals name.
+ * service proxy. Clusters hand one list of gates to every component. Those of 1.38 are what its
+ * sources register so far, and what its documentation and enhancement proposals name.
  */
 const words = (text: string): readonly string[] => text.trim().split(/\s+/);
 
@@ -126,25 +126,28 @@ StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet
 TopologyAwareWorkloadScheduling WorkloadAwarePreemption WorkloadWithJob
 `),
   '1.37': words(`
-APIServerWebhookAuthenticationToken AtomicWriteVolumeUserFields CgroupOptions
-ClusterResourceClaimTemplates CompositePodGroup ConditionalAuthorization
-ConsistentListFromCacheSkipTimeoutFallback ContainerUlimits DefaultPodSysctls
-DownwardAPIAssignedResources DRADerivedAttributes DRADeviceCompatibilityGroups
-DRAOptionalNodeOperations DRAOptionalNodePreparation DRAPartitionableDevicesType
-DRASharedConsumableCapacity EmptyDirVolumeMode EtcdRangeStream EvictionRequestAPI
-ExcludeAdmissionWebhookVirtualResources ExecEnvVar ExecRequestID GRPCContainerProbeTLS
-H2CContainerProbe HPAOptimizedSelectorStore HugepageAwareEviction
-InPlacePodVerticalScalingMemoryBackedVolumes InPlacePodVerticalScalingSchedulerPreemption
-InterPodAffinityHostnameFastPath KubeletCertCNValidation ManagedFieldsOptOut
-ManagedFieldsOptOutClient MonitorInformerStaleness NodeControllerLeaseCircuitBreaker
-NodeLifecycleConditions NodeSystemPartition PerPodPIDLimit PodGroupPreemptionPolicy PodInfoAPI
-PodLevelCheckpointRestore PodLevelResourcesFixKubeletQOSClass
-PodLevelResourcesFixUpdateDefaulting SchedulerPreemptionForPodResize SchedulerPreQueueingHints
-SidecarsRestartableDuringPodTermination StaleControllerConsistency StaleControllerConsistencyHPA
-StatefulSetRecreateStrategy VolumeBindMountOptions VolumeSnapshotTopology WatchListCompression
+APIServerWebhookAuthenticationToken AtomicWriteVolumeUserFields CompositePodGroup
+ConsistentListFromCacheSkipTimeoutFallback DefaultPodSysctls DRADerivedAttributes
+DRADeviceCompatibilityGroups DRAFractionalCapacityRange DRAOptionalNodeOperations
+DRAPartitionableDevicesType EmptyDirVolumeMode EtcdRangeStream EvictionRequestAPI
+ExcludeAdmissionWebhookVirtualResources GRPCContainerProbeTLS H2CContainerProbe HPAGeneration
+HPAOptimizedSelectorStore HugepageAwareEviction InPlacePodVerticalScalingMemoryBackedVolumes
+InPlacePodVerticalScalingSchedulerPreemption InterPodAffinityHostnameFastPath
+KubeletAllocatedPodsEndpoint NodeControllerLeaseCircuitBreaker NodeLifecycleConditions
+PodGroupPreemptionPolicy PodLevelResourcesFixDefaulting PodLevelResourcesFixKubeletQOSClass
+SchedulerPreQueueingHints StaleControllerConsistencyHPA StatefulSetRecreateStrategy
+VolumeBindMountOptions WatchListCompression WebhookRoundTripLoadBalancing
 `),
   '1.38': words(`
-PodFailurePolicyName
+CertificateSigningRequestMLDSA CgroupOptions CloudNodeAdditionalLabelsReconciliation
+CloudProviderNodeOwnership ClusterResourceClaimTemplates ConditionalAuthorization
+ContainerUlimits DownwardAPIAssignedResources DRAOptionalNodePreparation
+DRASharedConsumableCapacity ExecEnvVar ExecRequestID KubeletCertCNValidation ManagedFieldsOptOut
+ManagedFieldsOptOutClient MonitorInformerStaleness NodeSystemPartition PerPodPIDLimit
+PodCertificateMLDSA PodFailurePolicyName PodInfoAPI PodLevelCheckpointRestore
+PodLevelResourcesFixUpdateDefaulting SchedulerPreemptionForPodResize
+SidecarsRestartableDuringPodTermination StaleControllerConsistency VolumeSnapshotTopology
+WatchCacheShutdownBookmark WatchCacheStallResume
 `),
 };
 
@@ -202,7 +205,9 @@ StructuredAuthenticationConfiguration WorkloadAwarePreemption
 `),
   '1.37': words(`
 AggregatedDiscoveryRemoveBetaType CRDValidationRatcheting CustomResourceFieldSelectors
-DynamicResourceAllocation
+DisableAllocatorDualWrite DynamicResourceAllocation JobManagedBy KubeletTracing
+MatchLabelKeysInPodAffinity PodSchedulingReadiness SeparateTaintEvictionController
+ServiceAccountTokenPodNodeInfo WindowsHostNetwork
 `),
 };
 
