@@ -135,6 +135,8 @@ export class Takeover {
   #lookedAtLegacy = false;
   /** What was last reported of IPVS. */
   #ipvs = '';
+  /** See `TakeoverOptions.verify`; once for all that a look finds. */
+  #verified: Promise<void> | undefined;
 
   constructor(options: TakeoverOptions) {
     const { mode, modes } = options;
@@ -202,6 +204,7 @@ export class Takeover {
   /** Tries all removals. A failure of one does not stop the others. */
   async #look(): Promise<{ readonly of: Subject; readonly error: Error }[]> {
     const failures: { readonly of: Subject; readonly error: Error }[] = [];
+    this.#verified = undefined;
     const attempt = async (of: Subject, remove: () => Promise<void>): Promise<void> => {
       await remove().catch((error: Error) => {
         // A kernel without this part has nothing of it to remove.
@@ -215,6 +218,12 @@ export class Takeover {
     await attempt('nfacct', () => this.#takeOverCounters());
     await attempt('iptables-legacy', () => this.#mentionLegacy());
     return failures;
+  }
+
+  /** A comparison takes time, and the next one waits for a multiple of it. */
+  #verify(): Promise<void> {
+    this.#verified ??= this.#options.verify();
+    return this.#verified;
   }
 
   /** Deletes counters without references. Others are looked at again. */
@@ -238,11 +247,11 @@ export class Takeover {
   }
 
   async #replace(mode: ProxyMode): Promise<void> {
-    const { kernel, observer, verify } = this.#options;
+    const { kernel, observer } = this.#options;
     const by = this.#options.mode.name;
     const objects = await mode.owned(kernel);
     if (objects.length > 0) {
-      await verify();
+      await this.#verify();
       const connections = await retire(mode, kernel);
       if (connections > 0) {
         if (!this.#draining.has(mode)) observer({ kind: 'draining', mode: mode.name, connections });
@@ -255,13 +264,13 @@ export class Takeover {
   }
 
   async #takeOver(variant: Variant): Promise<void> {
-    const { kernel, observer, verify } = this.#options;
+    const { kernel, observer } = this.#options;
     const isSigned = this.#options.signed().includes(variant.family);
     if (variant.backend === 'nf_tables') await this.#sign(variant.family, isSigned);
     let leftovers = await this.#find(variant);
     // What refers to a chain may be a rule that our own mode is about to replace.
     if (isAny(leftovers) || this.#isNews(variant, leftovers)) {
-      await verify();
+      await this.#verify();
       // It may have changed while verifying.
       leftovers = await this.#find(variant);
       await removeLeftovers(kernel, leftovers, isSigned ? 'sign' : 'nothing');
@@ -275,10 +284,10 @@ export class Takeover {
   }
 
   async #sign(family: Family, isSigned: boolean): Promise<void> {
-    const { kernel, verify } = this.#options;
+    const { kernel } = this.#options;
     if (isSigned) return addSign(kernel, family);
     if (!(await hasSign(kernel, family))) return;
-    await verify();
+    await this.#verify();
     await removeSign(kernel, family);
   }
 
@@ -287,7 +296,7 @@ export class Takeover {
   }
 
   async #takeOverIPVS(): Promise<void> {
-    const { kernel, mode, observer, verify } = this.#options;
+    const { kernel, mode, observer } = this.#options;
     // What our ipvs mode has left looks the same.
     if ([...this.#others].some(({ usesIPVS }) => usesIPVS)) return;
     const scope = mode.usesIPVS ? 'sets' : 'idle';
@@ -296,7 +305,7 @@ export class Takeover {
     let leftovers = await findIPVSLeftovers(kernel, scope);
     const isAny = isAnyIPVS(leftovers);
     if (isAny) {
-      await verify();
+      await this.#verify();
       leftovers = await findIPVSLeftovers(kernel, scope);
       await removeIPVSLeftovers(kernel, leftovers);
     }
