@@ -14,7 +14,7 @@ const usage = `usage: npm run mutate -- FOLDER... [options]
   --seed S     which of them (1)
   --timing     only lengths of times: constants, and defaults of settings
   --only TEXT  only those with TEXT in their path or change
-  --near       only the tests of the same folder`;
+  --tests GLOB only these tests: 'test/unit/state/*.test.ts'`;
 
 const { positionals: folders, values } = parseArgs({
   allowPositionals: true,
@@ -23,7 +23,7 @@ const { positionals: folders, values } = parseArgs({
     seed: { type: 'string', default: '1' },
     timing: { type: 'boolean', default: false },
     only: { type: 'string', default: '' },
-    near: { type: 'boolean', default: false },
+    tests: { type: 'string' },
   },
 });
 
@@ -77,8 +77,10 @@ if (folders.length === 0) {
 } else {
   const byFolder = folders.map((folder) => ({ folder, mutants: mutantsIn(folder) }));
   const all = byFolder.flatMap(({ mutants }) => mutants);
-  const near = await survivorsOf(all, folders.flatMap(nearTo));
-  const survivors = new Set(values.near ? near : await survivorsOf(near, ['test/**/*.test.ts']));
+  const { tests } = values;
+  const near = await survivorsOf(all, tests === undefined ? folders.flatMap(nearTo) : [tests]);
+  const far = tests === undefined ? await survivorsOf(near, ['test/**/*.test.ts']) : near;
+  const survivors = new Set(far);
   console.log('| folder | mutants | killed | survived | score |\n|---|---|---|---|---|');
   for (const { folder, mutants } of byFolder) {
     const survived = mutants.filter((mutant) => survivors.has(mutant)).length;

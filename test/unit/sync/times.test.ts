@@ -1,0 +1,116 @@
+/** Times that the sync loop keeps, each to the millisecond. */
+import { describe, expect, it } from 'vitest';
+import { KernelError } from '../../../src/kernel/errors.ts';
+import { Quarantine } from '../../../src/sync/quarantine.ts';
+import { address } from '../state/build.ts';
+import { refusal, ToyClock } from './double.ts';
+import { started, World, webService } from './world.ts';
+
+const port = (name: string): string => `default/${name}:http/TCP`;
+
+/** The delays after failures of this kind, up to now. */
+function delays(world: World, purpose: string): (number | undefined)[] {
+  return world.kinds('failed').flatMap((one) => (one.purpose === purpose ? [one.retryMs] : []));
+}
+
+describe('what is refused', () => {
+  it('is retried four times a second while another process holds it', async () => {
+    const world = new World();
+    world.kernel.refuse = () => ({ ...refusal('EPERM'), isHeld: true });
+    world.addServices(0, 1);
+    await world.start();
+    await world.clock.pass(1000);
+    expect(delays(world, 'start')).toEqual([250, 250, 250, 250, 250]);
+  });
+
+  it.each([
+    { pauseMs: 10_000, isBlamed: true },
+    { pauseMs: 10_001, isBlamed: false },
+  ])('is blamed for a second contradiction within ten seconds: %o', async (expected) => {
+    const clock = new ToyClock();
+    const limits = { firstMs: 1000, secondMs: 2000, maxMs: 60_000 };
+    const quarantine = new Quarantine(limits, clock);
+    expect(quarantine.contradicted('a', false)).toBe(false);
+    await clock.pass(expected.pauseMs);
+    expect(quarantine.contradicted('a', false)).toBe(expected.isBlamed);
+  });
+
+  it('is retried after delays that double up to a bound, if it may wait', async () => {
+    const world = await started(2);
+    world.removeService('web-0');
+    world.kernel.bindings.set('binding 1', 'web-1');
+    world.kernel.refuse = (ops) => {
+      const isSweep = ops.some(({ object }) => object === 'binding 1');
+      if (isSweep) world.kernel.bindings.set('binding 1', 'web-1');
+      return isSweep || ops.some(({ object }) => object.startsWith('o '))
+        ? refusal('EBUSY', 0)
+        : undefined;
+    };
+    world.setEndpoints('web-1', '10.244.9.9');
+    await world.clock.pass(300_000);
+    const doubling = [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000];
+    expect(delays(world, 'deferred').slice(0, 8)).toEqual(doubling);
+    const sweeps = [0, 250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000];
+    expect(delays(world, 'sweep').slice(0, 10)).toEqual(sweeps);
+  });
+});
+
+describe('what is done later', () => {
+  it('is deleted by the second task, a second after the first one', async () => {
+    const world = await started(1);
+    world.removeService('web-0');
+    await world.clock.pass(1999);
+    expect(world.kernel.objects.has(`o ${port('web-0')}`)).toBe(true);
+    await world.clock.pass(1);
+    expect(world.kernel.objects.has(`o ${port('web-0')}`)).toBe(false);
+  });
+
+  it('is a watch that has ended: it begins again after delays up to a minute', async () => {
+    const world = await started(1);
+    const error = { operation: 'nft.watch', subject: 'table toy', code: 'ENOMEM', words: 'no' };
+    for (let i = 0; i < 9; i += 1) {
+      const [watch] = world.kernel.watches;
+      world.kernel.watches.clear();
+      watch!.ended(new KernelError(error));
+      await world.clock.pass(world.kinds('unwatched').at(-1)!.retryMs);
+    }
+    const retryMs = world.kinds('unwatched').map((one) => one.retryMs);
+    expect(retryMs).toEqual([250, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
+  });
+
+  it.each([
+    { readMs: 500, isHeld: true },
+    { readMs: 501, isHeld: false },
+  ])('is a sync while the kernel is read, if that takes half a second at most: %o', async (one) => {
+    const audit = { checkMs: 1000, fullMs: 3_600_000, restFactor: 1 };
+    const world = new World({ audit });
+    world.addServices(0, 10);
+    await world.start();
+    const { clock, kernel } = world;
+    kernel.readable = () => new Promise((resolve) => void clock.after(one.readMs, resolve));
+    kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
+    for (let i = 0; i < 100; i += 1) {
+      world.setEndpoints('web-1', `10.246.0.${i}`);
+      await clock.pass(100);
+    }
+    await clock.pass(10_000);
+    const waitedMs = world.kinds('committed').flatMap(({ stages }) => {
+      return stages === undefined ? [] : [stages.committedMs - stages.receivedMs];
+    });
+    expect(Math.max(...waitedMs) > 0).toBe(one.isHeld);
+    expect(world.forwarded).toEqual(world.wanted);
+  });
+
+  it('is a comparison after a frontend has changed its Service, by five seconds', async () => {
+    const world = new World();
+    const shared = { externalIPs: [address('192.0.2.1')] };
+    world.setService(webService('young', 1, { ...shared, createdMs: 2000 }));
+    await world.start();
+    const { reads } = world.kernel;
+    world.setService(webService('old', 2, { ...shared, createdMs: 1000 }));
+    await world.clock.pass(4999);
+    expect(world.kernel.reads).toBe(reads);
+    await world.clock.pass(1);
+    expect(world.kernel.reads).toBe(reads + 1);
+  });
+});
