@@ -90,7 +90,8 @@ export class Frontends {
       this.#joined = new Map();
       return true;
     }
-    let left = isEarly === undefined ? size : Math.min(size, askedMost);
+    const asked = isEarly === undefined ? size : Math.min(size, askedMost);
+    let left = asked;
     for (const [key, lost] of this.#fresh) {
       if (left === 0) break;
       left -= 1;
@@ -98,7 +99,7 @@ export class Frontends {
       if (isEarly?.(key)) this.#fresh.set(key, lost);
       else this.#add(this.#due, key, lost);
     }
-    return this.#fresh.size === 0 || size <= askedMost;
+    return asked === size;
   }
 
   /** What was due has been examined. */
