@@ -57,7 +57,9 @@ class Search implements Contents {
 
   /** `owner`: the object or document around it; `key`: see Found. */
   tree(tree: Tree, owner: string, key: string, depth: number): void {
-    if (tree.kind === 'list') for (const item of tree.items) this.tree(item, owner, key, depth);
+    if (tree.kind === 'list') {
+      for (const item of tree.items) this.#value(item, item.line, owner, key, depth);
+    }
     if (tree.kind !== 'map') return;
     const isOfObject = key !== '' && owner !== '';
     const place = isOfObject ? `${key} of ${owner}` : `${key || owner} (line ${tree.line})`;
@@ -65,18 +67,22 @@ class Search implements Contents {
     const within = nameOf(tree) ?? owner;
     for (const [name, { line, tree: value }] of tree.entries) {
       // Has the object once more, as it was applied.
-      if (name === 'annotations') continue;
-      if (value.kind !== 'string') this.tree(value, within, name, depth);
-      else if (depth < depthMax && value.value.includes(this.#word)) {
-        const above = '\n'.repeat(this.#isBlock(line) ? line : line - 1);
-        for (const { result } of parseYamlStream(above + value.value, limits)) {
-          if (result.ok) this.tree(result.tree, within, name, depth + 1);
-        }
+      if (name !== 'annotations') this.#value(value, line, within, name, depth);
+    }
+  }
+
+  /** `line`: where it is announced, by its key or the dash of a list. */
+  #value(value: Tree, line: number, owner: string, key: string, depth: number): void {
+    if (value.kind !== 'string') this.tree(value, owner, key, depth);
+    else if (depth < depthMax && value.value.includes(this.#word)) {
+      const above = '\n'.repeat(this.#isBlock(line) ? line : line - 1);
+      for (const { result } of parseYamlStream(above + value.value, limits)) {
+        if (result.ok) this.tree(result.tree, owner, key, depth + 1);
       }
     }
   }
 
-  /** Whether the text of the key in this line begins in the next one. */
+  /** Whether the text that is announced in this line begins in the next one. */
   #isBlock(line: number): boolean {
     return /[|>][-+0-9]*\s*$/.test(this.#lines[line - 1] ?? '');
   }

@@ -12,10 +12,13 @@ import { contentsOf } from './find.ts';
 const kubeconfig = '/var/lib/kube-proxy/kubeconfig.conf';
 
 export function importKubeadm(bytes: Uint8Array, conversion: Conversion): void {
-  const { documents, found } = contentsOf(bytes, 'ClusterConfiguration');
+  const { found, problems } = contentsOf(bytes, 'ClusterConfiguration');
+  const isKubeadm = found.some(({ tree }) => textAt(tree, 'apiVersion')?.startsWith('kubeadm.'));
   const cluster = found.find(({ tree }) => textAt(tree, 'kind') === 'ClusterConfiguration')?.tree;
   const podSubnet = textAt(child(cluster, 'networking')?.tree, 'podSubnet');
-  const given = new Set(takeConfiguration(bytes, documents.length, conversion));
+  // What cannot be read may be the configuration.
+  const mayLackIt = isKubeadm && problems.length === 0;
+  const given = new Set(takeConfiguration(bytes, mayLackIt, conversion));
   if (podSubnet !== undefined && !given.has('clusterCIDR')) {
     conversion.take('ClusterConfiguration.networking.podSubnet', 'clusterCIDR', podSubnet);
   }
@@ -26,13 +29,14 @@ export function importKubeadm(bytes: Uint8Array, conversion: Conversion): void {
 /** The fields that were given. */
 function takeConfiguration(
   bytes: Uint8Array,
-  documents: number,
+  mayLackIt: boolean,
   conversion: Conversion,
 ): readonly FieldPath[] {
   const taken = configurationIn(bytes);
   if ('error' in taken) {
-    if (documents === 0) conversion.fail('file', taken.error);
-    else conversion.note('KubeProxyConfiguration', 'not given: all fields have their defaults');
+    if (mayLackIt) {
+      conversion.note('KubeProxyConfiguration', 'not given: all fields have their defaults');
+    } else conversion.fail('file', taken.error);
     return [];
   }
   const decoded = decodeFile(taken.configuration);

@@ -47,6 +47,12 @@ describe('config validate', () => {
     expect(validate(`${before}${object}\n${after}`)).toMatchObject({ exitCode: 0 });
   });
 
+  test('finds it in a text in a list, with its line', () => {
+    const patch = `${header}mode: x`.replaceAll('\n', '\n    ');
+    const kind = `kind: Cluster\nkubeadmConfigPatches:\n- {}\n-\n  - |\n    ${patch}\n`;
+    expect(validate(kind).notes[1]).toMatch(/^ {2}mode \(line 8\): "x": must be /);
+  });
+
   test('finds it in a ConfigMap of a List, and not in what was applied before', () => {
     const map = (namespace: string, data: Record<string, string>) => ({
       kind: 'ConfigMap',
@@ -184,6 +190,17 @@ describe('config convert from distributions', () => {
     expect(converted('kubeadm', `${cluster}${subnet}---\n${own}`)).toBe(
       'clientConnection:\n  kubeconfig: /k\nclusterCIDR: 10.0.0.0/8',
     );
+    const map = { kind: 'ConfigMap', data: { ClusterConfiguration: `${cluster}${subnet}` } };
+    expect(converted('kubeadm', JSON.stringify(map))).toContain('clusterCIDR: 10.244.0.0/16');
+  });
+
+  test.each([
+    ['of another kind', 'kind: Pod\nmetadata: {name: p}\n---\nkind: Pod\n', /: it has Pod p, Pod$/],
+    ['that cannot be read whole', `${cluster}---\n{{ .Proxy }}\n`, /is a template/],
+  ])('kubeadm: rejects a file %s', (_, text, error) => {
+    const result = convert('kubeadm', bytes(text));
+    expect([result.exitCode, result.text]).toEqual([1, '']);
+    expect(result.notes.at(-1)).toMatch(error);
   });
 
   test.each(['k3s', 'rke', 'talos', 'k0s', 'kops'] as const)('%s: rejects another file', (from) => {

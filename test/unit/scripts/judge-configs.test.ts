@@ -10,7 +10,7 @@ it('names for each file the document that is taken, or the reason, and the sourc
     [
       'daemonset-bundle.yaml',
       '1: Error: there is no KubeProxyConfiguration in the file: it has ServiceAccount kub',
-      'flags, kubeadm',
+      'flags',
     ],
     [
       'empty-string-in-a-list.yaml',
