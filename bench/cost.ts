@@ -2,10 +2,12 @@
  * What does one byte of a Service and its EndpointSlices cost, where they ask for most: the kernel's
  * memory, live heap, and time of the event loop? docs/limits.md has the bounds. Run it alone.
  */
+
 import { readFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { frontendEndpointDefaults, serviceLimitDefaults } from '../src/config/config.ts';
+import { serviceLimitDefaults } from '../src/config/config.ts';
+import { modeTable } from '../src/modes/mode-table.ts';
 import { decodeChange, decodeContext } from '../src/source/decode.ts';
 import type { Change } from '../src/state/change.ts';
 import {
@@ -21,7 +23,7 @@ import { withRig } from './lib/rig.ts';
 import { number, ratio, table } from './lib/stats.ts';
 
 const { namespaceFactor: factor, ...ofService } = serviceLimitDefaults;
-const limits = { ...ofService, frontendEndpoints: frontendEndpointDefaults.nftables };
+const limits = { ...ofService, frontendEndpoints: modeTable.nftables.frontendEndpoints };
 /** Each is in a namespace of its own, so that only the limits of one Service count. */
 const services = 30;
 /** What a namespace held is freed some time after it. */

@@ -8,9 +8,11 @@
  * what the records of the largest objects take.
  * Run it alone: what another benchmark of the process leaves would be collected while it measures.
  */
+
 import { type HeapProfiler, Session } from 'node:inspector/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { frontendEndpointDefaults, serviceLimitDefaults } from '../src/config/config.ts';
+import { serviceLimitDefaults } from '../src/config/config.ts';
+import { modeTable } from '../src/modes/mode-table.ts';
 import { nftablesMode } from '../src/modes/nftables/mode.ts';
 import { decodeChange, decodeContext, kindOf } from '../src/source/decode.ts';
 import type { Change } from '../src/state/change.ts';
@@ -89,7 +91,10 @@ function recordBytes(): string {
 
 /** Services of 20,000 ports in one namespace, the most for which an object has room. */
 async function largest(): Promise<string> {
-  const limits = { ...serviceLimitDefaults, frontendEndpoints: frontendEndpointDefaults.nftables };
+  const limits = {
+    ...serviceLimitDefaults,
+    frontendEndpoints: modeTable.nftables.frontendEndpoints,
+  };
   const bytesWithin = (factor: number): Promise<number[]> =>
     inNamespace('heap', (namespace) =>
       withRig(

@@ -28,8 +28,8 @@ type Row = readonly [
 
 /** Those about Services, from the program's own table. */
 const noticeRows = Object.values<NoticeRow>(noticeTable).map(
-  ({ action, fields = 'service, err', level, meaning, message }) =>
-    [message as NoticeMessage, level, fields, meaning, action] as const,
+  ({ action, fields = 'service, err', level = 'warn', meaning, message }) =>
+    [message as NoticeMessage, level as Level, fields, meaning, action] as const,
 );
 type NoticeMessage = (typeof noticeTable)[NoticeKind]['message'];
 

@@ -41,7 +41,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   takeover: ['time', 'net', 'kernel', 'state', 'modes', 'sync', 'host'],
   'fast-path': ['time', 'net', 'kernel', 'state', 'modes', 'host'],
   'failure-detection': ['time', 'net', 'kernel', 'state', 'modes', 'host'],
-  ask: ['net'],
+  ask: ['net', 'modes'],
   serve: [
     'time',
     'ask',

@@ -1,4 +1,5 @@
 /** The health of this node's proxy. */
+import { modeNames } from '../modes/mode-table.ts';
 import {
   answer,
   count,
@@ -16,7 +17,7 @@ import {
 
 export const familyName = oneOf('IPv4', 'IPv6');
 export const protocolName = oneOf('TCP', 'UDP', 'SCTP');
-const modeName = oneOf('nftables', 'ipvs', 'iptables', 'userspace');
+const modeName = oneOf(...modeNames);
 
 const fallback = object({
   from: field(modeName, 'The mode that cannot run here.'),

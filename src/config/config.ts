@@ -3,22 +3,14 @@
  * together, validated, parsed and frozen. Built by `load.ts`; nothing outside `src/config`
  * knows flags or files. Durations are milliseconds; 0 means what the field's comment says.
  */
-import type { ModeName } from '../modes/mode.ts';
+import { type ModeName, modeNames } from '../modes/mode-table.ts';
 import type { Address, CIDR } from '../net/address.ts';
 import type { HostPort } from '../net/host-port.ts';
 import { type ServiceLimits, standardLimits } from '../state/budget.ts';
 import type { ConfiguredDetection } from '../state/detection.ts';
 import type { ExternalIPRules } from '../state/external-ips.ts';
 
-export type { ModeName };
-
-/** Every mode that exists on Linux, best first. */
-export const modeNames = [
-  'nftables',
-  'ipvs',
-  'iptables',
-  'userspace',
-] as const satisfies readonly ModeName[];
+export { type ModeName, modeNames };
 
 /** What `mode` in the configuration asks for; `''` = the best mode that the kernel can do. */
 export type RequestedMode = ModeName | '';
@@ -56,18 +48,6 @@ export const serviceLimitDefaults = {
   affinityPorts: 1000,
   namespaceFactor: 10,
 } as const;
-
-/**
- * The limit that 0 means in each mode: this many are planned in 50 ms and committed well within
- * 1 s. In mode iptables an endpoint is a chain and three rules, elsewhere an element or a real
- * server.
- */
-export const frontendEndpointDefaults = {
-  nftables: 10_000,
-  ipvs: 10_000,
-  iptables: 5000,
-  userspace: 10_000,
-} as const satisfies Record<ModeName, number>;
 
 /** How to detect traffic that starts in one of this node's pods. */
 export type DetectLocal =

@@ -2,8 +2,10 @@
  * Sets of values: the defaults, what becomes of what a file or a command line gives (behaviour
  * document 1.3, 2.2, 2.3), and the public form of all (1.5).
  */
+
 import { isDeepStrictEqual } from 'node:util';
 import { stringify } from 'yaml';
+import { isModeName, type ModeName, modeTable } from '../modes/mode-table.ts';
 import { joinHostPort, parseAddress } from '../net/address.ts';
 import type { ParsedFlags } from './flags.ts';
 import {
@@ -70,11 +72,11 @@ export function withPlatformDefaults(settings: Settings): Settings {
   };
 }
 
-export type SyncSection = 'nftables' | 'iptables' | 'ipvs';
+export type SyncSection = (typeof modeTable)[ModeName]['section'];
 
 /** The section of the file that holds the sync periods of a requested mode. */
 export function syncSection(mode: string): SyncSection {
-  return mode === 'nftables' || mode === 'ipvs' ? mode : 'iptables';
+  return isModeName(mode) ? modeTable[mode].section : 'iptables';
 }
 
 /** The section that holds masqueradeBit and masqueradeAll of a requested mode. */

@@ -1,6 +1,8 @@
 /** What Services depend on of this node: its zone, its addresses, and where node ports are open. */
-import { type Config, frontendEndpointDefaults } from '../config/config.ts';
+
+import type { Config } from '../config/config.ts';
 import type { Environment, ModeFacts } from '../modes/mode.ts';
+import { modeTable } from '../modes/mode-table.ts';
 import {
   type Address,
   cidrContains,
@@ -246,7 +248,7 @@ export class NodeFacts {
     const nodeSockets = this.#sockets();
     const others = [...this.#machines].filter((key) => !nodeSockets.addresses.has(key));
     const { namespaceFactor: _, ...limits } = settings.serviceLimits;
-    const frontendEndpoints = limits.frontendEndpoints || frontendEndpointDefaults[mode.name];
+    const frontendEndpoints = limits.frontendEndpoints || modeTable[mode.name].frontendEndpoints;
     return {
       zone: this.#node?.zone ?? '',
       podCIDRs: (this.#node?.podCIDRs ?? []).flatMap((text) => parseCIDR(text) ?? []),

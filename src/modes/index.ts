@@ -8,6 +8,7 @@ import { describer as iptables } from './iptables/packet-path.ts';
 import { ipvsMode } from './ipvs/mode.ts';
 import { describer as ipvs } from './ipvs/packet-path.ts';
 import { defaultIPVSSettings, type IPVSSettings, type ModeName, type ProxyMode } from './mode.ts';
+import { modeNames, modeTable } from './mode-table.ts';
 import { nftablesMode } from './nftables/mode.ts';
 import { describer as nftables } from './nftables/packet-path.ts';
 import type { PathDescriber } from './packet-path.ts';
@@ -17,24 +18,31 @@ import { describer as userspace } from './userspace/packet-path.ts';
 
 export type ModeRegistry = ReadonlyMap<ModeName, ProxyMode>;
 
+const makers: Readonly<Record<ModeName, (descriptors?: Descriptors) => ProxyMode>> = {
+  nftables: () => nftablesMode,
+  ipvs: () => ipvsMode,
+  iptables: iptablesMode,
+  userspace: userspaceMode,
+};
+
 /** Every mode of this build, best first. Each call makes new instances with their own sockets. */
 export function builtModes(descriptors?: Descriptors): ModeRegistry {
-  const modes = [nftablesMode, ipvsMode, iptablesMode(), userspaceMode(descriptors)];
-  return new Map(modes.map((mode) => [mode.name, mode]));
+  return new Map(modeNames.map((name) => [name, makers[name](descriptors)]));
 }
 
 export function availableModes(): ProxyMode[] {
   return [...builtModes().values()];
 }
 
-/** The modes to try for each requested mode, in order; '' = none was requested. */
-const order: Readonly<Record<ModeName | '', readonly ModeName[]>> = {
-  '': ['nftables', 'iptables', 'userspace'],
-  nftables: ['nftables', 'iptables', 'userspace'],
-  ipvs: ['ipvs', 'iptables', 'userspace'],
-  iptables: ['iptables', 'userspace'],
-  userspace: ['userspace'],
-};
+/** The modes to try for a requested mode, in order; '' = none was requested. */
+function modesToTry(requested: ModeName | ''): readonly ModeName[] {
+  const names: ModeName[] = [];
+  for (let name = requested || modeNames[0]; name !== undefined; ) {
+    names.push(name);
+    name = modeTable[name].fallback;
+  }
+  return names;
+}
 
 /** One step from a mode that cannot run here to the next one. */
 export interface Fallback {
@@ -68,7 +76,7 @@ export async function selectMode(
   ipvs: IPVSSettings = defaultIPVSSettings,
 ): Promise<ModeChoice> {
   const tried: { readonly name: ModeName; readonly reason: string }[] = [];
-  for (const name of order[requested]) {
+  for (const name of modesToTry(requested)) {
     const mode = registry.get(name);
     const reason =
       mode === undefined

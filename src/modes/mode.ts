@@ -19,10 +19,11 @@ import type { Address, CIDR, Family } from '../net/address.ts';
 import type { Balance, DealingHere } from '../state/deal.ts';
 import type { Forwarding, ServicePortName } from '../state/types.ts';
 import type { Pause } from '../time/pacer.ts';
+import type { ModeName } from './mode-table.ts';
 import type { Sysctl, SysctlWishes } from './sysctl.ts';
 import type { Count } from './traffic-counts.ts';
 
-export type ModeName = 'nftables' | 'ipvs' | 'iptables' | 'userspace';
+export type { ModeName };
 
 /** How traffic of this node's pods is recognised (behaviour document 5.6). */
 export type LocalDetector =

@@ -2,7 +2,7 @@
 import type { AgentEvent, ConnectTimeEvent } from '../connect-time/maps/events.ts';
 import type { Family } from '../net/address.ts';
 import type { FamilyEvent, FilterEvent } from '../sync/events.ts';
-import { type Notice, noticeTable } from '../sync/notices.ts';
+import { type Notice, type NoticeRow, noticeTable } from '../sync/notices.ts';
 import { type Logger, portFields } from './log.ts';
 import { failureText, refusalText } from './refusal-text.ts';
 
@@ -33,7 +33,7 @@ export function syncLog(log: Logger): (event: AgentEvent) => void {
 }
 
 function logNotice(log: Logger, { kind, port, service, text }: Notice): void {
-  const { level, message } = noticeTable[kind];
+  const { level = 'warn', message }: NoticeRow = noticeTable[kind];
   const about = port === undefined ? { service } : portFields(port);
   log[level]({ ...about, ...(text !== '' && { err: text }) }, message);
 }

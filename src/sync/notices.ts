@@ -3,7 +3,8 @@ import type { ServicePortName } from '../state/types.ts';
 
 /** Everything that depends on the kind of a notice. docs/logs.md is made from it, too. */
 export interface NoticeRow {
-  readonly level: 'warn' | 'error';
+  /** Of the log line; default: warn. */
+  readonly level?: 'warn' | 'error';
   readonly message: string;
   /** Of the log line, as docs/logs.md lists them; default: `service, err`. */
   readonly fields?: string;
@@ -26,7 +27,6 @@ export const noticeTable = {
     action: 'Report the object and `err`.',
   },
   conflict: {
-    level: 'warn',
     message: 'Frontend is already in use by another Service',
     fields: 'service, port, err',
     event: { reason: 'FrontendConflict', scope: 'cluster' },
@@ -36,7 +36,6 @@ export const noticeTable = {
     action: 'Change the address or port of one of the two.',
   },
   'left-out': {
-    level: 'warn',
     message: 'Not enough memory for Service; leaving it out',
     event: { reason: 'OverLimit', scope: 'cluster' },
     meaning: 'Objects take all memory that they may, and its namespace takes most of it.',
@@ -45,14 +44,12 @@ export const noticeTable = {
       'process a larger heap.',
   },
   'over-limit': {
-    level: 'warn',
     message: 'Service exceeds a limit; serving part of it',
     event: { reason: 'OverLimit', scope: 'cluster' },
     meaning: 'The Service has more frontends, endpoints or source ranges than are served.',
     action: 'See [limits](limits.md).',
   },
   'balance-not-done': {
-    level: 'warn',
     message: 'Balance of Service cannot be done here',
     event: { reason: 'BalanceNotDone', scope: 'node' },
     meaning:
@@ -61,7 +58,6 @@ export const noticeTable = {
     action: 'See [balancing](balancing.md#balances).',
   },
   kept: {
-    level: 'warn',
     message: 'API server reports no endpoints of its own Service; keeping the last',
     fields: 'service',
     meaning:
@@ -70,7 +66,6 @@ export const noticeTable = {
     action: 'Look why no API server is registered, if it lasts.',
   },
   'external-ip-of-node': {
-    level: 'warn',
     message: 'External IP is an address of this node',
     event: { reason: 'ExternalIPOfNode', scope: 'node' },
     meaning:
@@ -79,7 +74,6 @@ export const noticeTable = {
     action: 'Use an address that no node has, unless this is intended.',
   },
   'external-ip': {
-    level: 'warn',
     message: 'External IP is not allowed',
     event: { reason: 'ExternalIPNotAllowed', scope: 'cluster' },
     meaning: 'The external IP is refused by the configuration or is a special address.',

@@ -1,10 +1,10 @@
 /** Reads what the kernel does with Services by other programs: nft, iptables, ipvsadm, ss. */
 import { FAMILIES, type Family, hostPort } from '../lab/addresses.ts';
-import type { NodeUnderTest } from '../lab/proxy.ts';
+import { MODES, type Mode, type NodeUnderTest } from '../lab/proxy.ts';
 import type { Frontends } from './life.ts';
 
-export const modes = ['nftables', 'ipvs', 'iptables', 'userspace'] as const;
-export type Mode = (typeof modes)[number];
+export const modes = MODES;
+export type { Mode };
 
 export interface Reading {
   /** In mode userspace they are without endpoints, which only the program knows. */

@@ -1,8 +1,11 @@
+import { type ModeName, modeNames } from '../../src/modes/mode-table.ts';
 import type { KubernetesObject } from './objects.ts';
 
 /** The columns of docs/semantics.md. */
-export const MODES = ['nftables', 'ipvs', 'iptables', 'userspace'] as const;
-export type Mode = (typeof MODES)[number];
+export const MODES = modeNames;
+export type Mode = ModeName;
+/** The modes that every kernel has: IPVS may be a module that is not there. */
+export const MODES_WITHOUT_IPVS = MODES.filter((mode) => mode !== 'ipvs');
 
 /** A proxy, as the lab knows it: how to start one in the node under test. */
 export interface ProxyUnderTest {

@@ -2,8 +2,8 @@
  * How connections are shared out, as packets show it: by weight in every mode, in turn, by hashes,
  * and alike on all nodes.
  */
+
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { ModeName } from '../../src/config/config.ts';
 import { removeConnectTime } from '../../src/connect-time/maps/choice.ts';
 import { hashSeed } from '../../src/kernel/nft/rule.ts';
 import { parseAddress } from '../../src/net/address.ts';
@@ -16,6 +16,7 @@ import { CLIENT_IP, clusterIp, POD_A_IP } from '../lab/addresses.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { BASELINE } from '../lab/objects.ts';
+import { MODES_WITHOUT_IPVS } from '../lab/proxy.ts';
 import {
   annotated,
   BalancingRig,
@@ -36,7 +37,7 @@ beforeAll(async () => {
 afterAll(() => rig?.close());
 afterEach(() => rig.stop());
 
-describe.each<ModeName>(['nftables', 'iptables', 'userspace'])('in mode %s', (mode) => {
+describe.each(MODES_WITHOUT_IPVS)('in mode %s', (mode) => {
   test(
     'endpoints get connections by their weights, and by others when these change',
     async () => {
@@ -53,7 +54,7 @@ describe.each<ModeName>(['nftables', 'iptables', 'userspace'])('in mode %s', (mo
   );
 });
 
-describe.each<ModeName>(['nftables', 'iptables', 'userspace'])('slow start in mode %s', (mode) => {
+describe.each(MODES_WITHOUT_IPVS)('slow start in mode %s', (mode) => {
   test(
     'a new endpoint gets a tenth of its share at first, and its share without the annotation',
     async () => {

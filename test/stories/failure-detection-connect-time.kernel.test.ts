@@ -2,9 +2,11 @@
  * Endpoints that stop answering, where connections are translated at connect time. Packets to
  * frontends are dropped, so that no client reaches an endpoint by the rules of a mode.
  */
+
 import { afterAll, beforeAll, describe } from 'vitest';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
+import { MODES_WITHOUT_IPVS } from '../lab/proxy.ts';
 import { areAllAsked, decisionStories, failureStories, prepare } from './failure-detection.ts';
 
 let lab: Lab;
@@ -23,11 +25,9 @@ afterAll(async () => {
 });
 
 const how = () => ({ place });
-const modes = areAllAsked
-  ? (['nftables', 'iptables', 'userspace'] as const)
-  : ['nftables' as const];
+const modes = areAllAsked ? MODES_WITHOUT_IPVS : (['nftables'] as const);
 
-describe.skipIf(!canTranslate()).each(modes)('beside mode %s', (mode) => {
+describe.skipIf(!canTranslate()).each(modes)('with mode %s', (mode) => {
   failureStories(() => lab, mode, how);
   if (areAllAsked) decisionStories(() => lab, mode, how);
 });

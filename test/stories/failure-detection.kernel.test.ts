@@ -1,7 +1,8 @@
 /** Endpoints that stop answering: who notices, who is left out, and who comes back. */
+
 import { afterAll, beforeAll, describe } from 'vitest';
-import type { ModeName } from '../../src/config/config.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
+import { MODES_WITHOUT_IPVS } from '../lab/proxy.ts';
 import {
   areAllAsked,
   decisionStories,
@@ -21,7 +22,7 @@ afterAll(async () => {
   await lab?.close();
 });
 
-describe.each<ModeName>(['nftables', 'iptables', 'userspace'])('in mode %s', (mode) => {
+describe.each(MODES_WITHOUT_IPVS)('in mode %s', (mode) => {
   failureStories(() => lab, mode);
   packetFailureStories(() => lab, mode);
   if (mode === 'nftables' || areAllAsked) decisionStories(() => lab, mode);

@@ -1,5 +1,7 @@
 /** Node ports on loopback addresses, in the modes that every kernel has. */
+
 import { describe } from 'vitest';
+import { MODES_WITHOUT_IPVS } from '../lab/proxy.ts';
 import { localhostNodePorts } from './localhost-node-ports.ts';
 
-describe.each(['nftables', 'iptables', 'userspace'] as const)('mode %s', localhostNodePorts);
+describe.each(MODES_WITHOUT_IPVS)('mode %s', localhostNodePorts);

@@ -1,8 +1,9 @@
 /** What values must be, in kube-proxy's words. */
+import { isModeName, modeNames } from '../../modes/mode-table.ts';
 import { parseAddress, parseCIDR } from '../../net/address.ts';
 import { splitHostPort } from '../../net/host-port.ts';
 import { configuredDetections } from '../../state/detection.ts';
-import { addressKeywords, connectTimes, fastPaths, modeNames } from '../config.ts';
+import { addressKeywords, connectTimes, fastPaths } from '../config.ts';
 import { quote, type VModuleItem } from '../go-values.ts';
 import { selectorFault } from '../label-selector.ts';
 
@@ -103,7 +104,7 @@ export const isSelector: Check<string> = (text) => {
 };
 
 export const isMode: Check<string> = (mode) => {
-  if (mode === '' || (modeNames as readonly string[]).includes(mode)) return [];
+  if (mode === '' || isModeName(mode)) return [];
   const modes = [...modeNames].sort().join(', ');
   const detail =
     mode === 'kernelspace'

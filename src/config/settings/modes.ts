@@ -1,4 +1,4 @@
-import { modeNames } from '../config.ts';
+import { modeNames, modeTable } from '../../modes/mode-table.ts';
 import {
   areCIDRs,
   isConnectTime,
@@ -20,7 +20,7 @@ import {
 } from './spec.ts';
 
 /** Requested modes that take their sync periods from the `iptables` section. */
-const iptablesLike = ['', 'iptables', 'userspace'] as const;
+const iptablesLike = ['', ...modeNames.filter((name) => modeTable[name].section === 'iptables')];
 
 const bit = {
   default: '14',
@@ -76,7 +76,7 @@ export const modeSettings = grouped('mode', {
     {
       flag: 'proxy-mode',
       offers: modeNames,
-      rules: 'nftables, ipvs, iptables, userspace or empty',
+      rules: `${modeNames.join(', ')} or empty`,
       check: isMode,
       forIpvs: {
         kept:

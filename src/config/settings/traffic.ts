@@ -1,4 +1,5 @@
-import { type Config, frontendEndpointDefaults, serviceLimitDefaults } from '../config.ts';
+import { modeTable } from '../../modes/mode-table.ts';
+import { type Config, serviceLimitDefaults } from '../config.ts';
 import {
   areCIDRs,
   areClusterCIDRs,
@@ -84,10 +85,10 @@ export const trafficSettings = grouped('traffic', {
 });
 
 const limit = (flag: string, what: keyof Config['serviceLimits'], meaning: string) => {
-  const { nftables, iptables } = frontendEndpointDefaults;
+  const { nftables, iptables } = modeTable;
   const standard =
     what === 'frontendEndpoints'
-      ? `${nftables}; in mode iptables ${iptables}`
+      ? `${nftables.frontendEndpoints}; in mode iptables ${iptables.frontendEndpoints}`
       : serviceLimitDefaults[what];
   return int32(meaning, {
     flag,

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { otherGates } from '../../../src/config/gate-names.ts';
 import { proxyGates, resolveGates } from '../../../src/config/gates.ts';
+import { modeNames } from '../../../src/modes/mode-table.ts';
 import { configOf, errorOf, load, loadFile, running } from './support.ts';
 
 describe('a configuration file with flags', () => {
@@ -120,7 +121,7 @@ describe('flags without a configuration file', () => {
       '--ipvs-sync-period=20s',
       '--ipvs-min-sync-period=2s',
     ];
-    for (const mode of ['nftables', 'iptables', 'userspace'] as const) {
+    for (const mode of modeNames.filter((name) => name !== 'ipvs')) {
       const settings = configOf(load([...flags, `--proxy-mode=${mode}`])).modes[mode];
       expect(settings).toMatchObject({
         syncPeriodMs: 10_000,

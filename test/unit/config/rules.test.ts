@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { modeNames } from '../../../src/modes/mode-table.ts';
 import { formatAddress, formatCIDR } from '../../../src/net/address.ts';
 import { configOf, errorOf, load, loadFile, running } from './support.ts';
 
@@ -8,7 +9,7 @@ function refusal(file: string): string {
 }
 
 describe('the proxy mode', () => {
-  test.each(['', 'nftables', 'ipvs', 'iptables', 'userspace'])('"%s" is accepted', (mode) => {
+  test.each(['', ...modeNames])('"%s" is accepted', (mode) => {
     expect(configOf(loadFile(`mode: "${mode}"`)).mode).toBe(mode);
     expect(configOf(load([`--proxy-mode=${mode}`])).mode).toBe(mode);
   });
