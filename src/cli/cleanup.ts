@@ -3,9 +3,9 @@
  * lists them with the reason why they are recognised (behaviour document 1.6, 3.6).
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { connectTimeHere } from '../connect-time/cgroup.ts';
 import { endUnused } from '../connect-time/maps/attached.ts';
 import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
-import { connectTimeHere } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
 import { deleteCounters, readCounters } from '../kernel/acct.ts';
 import { isAbsence, isKernelError, orNone } from '../kernel/errors.ts';

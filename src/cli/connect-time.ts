@@ -3,6 +3,7 @@
  * It needs no running Fairlead, and works while kube-proxy runs.
  */
 
+import { connectTimePaths } from '../connect-time/cgroup.ts';
 import {
   doubtsAbout,
   type Ending,
@@ -12,7 +13,6 @@ import {
   hasPins,
 } from '../connect-time/maps/attached.ts';
 import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
-import { connectTimePaths } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
 import { findInstance, formatHolder } from '../host/instance-lock.ts';
 import { orElse } from '../kernel/errors.ts';

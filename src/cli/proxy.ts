@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { App } from '../agent/app.ts';
 import type { Config } from '../config/config.ts';
 import { fairleadVersion } from '../config/version.ts';
-import { connectTimePaths } from '../host/cgroup.ts';
+import { connectTimePaths } from '../connect-time/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
 import { availableFamilies, interfaceAddresses, MachineAddresses } from '../host/interfaces.ts';
 import { ipvsSettings } from '../host/mode-config.ts';

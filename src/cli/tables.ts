@@ -2,8 +2,9 @@
  * `fairlead tables remove`: removes what Fairlead has left on a node that kube-proxy serves again.
  * Objects whose names kube-proxy uses as well stay. `--cleanup` removes both.
  */
+
+import { connectTimeHere } from '../connect-time/cgroup.ts';
 import { endUnused } from '../connect-time/maps/attached.ts';
-import { connectTimeHere } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
 import { orNone } from '../kernel/errors.ts';
 import { openKernel } from '../kernel/native-kernel.ts';

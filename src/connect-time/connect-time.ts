@@ -1,14 +1,15 @@
 /** Connect-time translation as configured, if the kernel supports it. */
+
 import { isDeepStrictEqual } from 'node:util';
+import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import type { ReadableFiles } from '../host/files.ts';
 import { clientsAtRisk, type KernelClient } from '../host/kernel-clients.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Family } from '../net/address.ts';
-import type { ClusterEvents } from '../serve/cluster-events.ts';
-import type { Logger } from '../serve/log.ts';
 import { ExcludedPods, type ExcludedPodsOptions } from './excluded-pods.ts';
 import { type ConnectTimePaths, type ConnectTimeWish, chooseConnectTime } from './maps/choice.ts';
+import type { ConnectTimeEvents } from './maps/events.ts';
 import { connectTimeDirectory, type Placement } from './maps/placement.ts';
 import { StalePrograms } from './stale-programs.ts';
 
@@ -19,7 +20,7 @@ interface ConnectTimeOptions extends ExcludedPodsOptions {
   readonly host?: ReadableFiles;
   readonly kernel: Kernel;
   readonly log: Logger;
-  readonly events: Pick<ClusterEvents, 'connectTime'>;
+  readonly events: ConnectTimeEvents;
 }
 
 export class ConnectTime {

@@ -3,18 +3,19 @@
  * them. The last known set stays in force until there is a new one: while pods cannot be watched,
  * and from an earlier process.
  */
+
 import { once } from 'node:events';
 import { isDeepStrictEqual } from 'node:util';
+import type { Logger } from 'pino';
 import { PodCgroups } from '../host/pod-cgroups.ts';
 import { isKernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Family } from '../net/address.ts';
-import type { ClusterEvents } from '../serve/cluster-events.ts';
-import type { Logger } from '../serve/log.ts';
 import type { ChosenPod, PodSink, WatchPods } from '../source/pods.ts';
 import type { Clock } from '../time/clock.ts';
 import { noPause } from '../time/pacer.ts';
 import { Runner } from '../time/runner.ts';
+import type { ConnectTimeEvents } from './maps/events.ts';
 import type { Exclusion } from './maps/facts.ts';
 import {
   allExcluded,
@@ -33,7 +34,7 @@ export interface ExcludedPodsOptions {
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly events: Pick<ClusterEvents, 'connectTime'>;
+  readonly events: ConnectTimeEvents;
   /** Absent if the source has no pods. */
   readonly watchPods?: WatchPods;
   /** Receives reports of the watch. */

@@ -1,19 +1,20 @@
 /**
  * Programs of connect-time translation that this process does not update, from an earlier process.
  */
+
+import type { Logger } from 'pino';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { ClusterEvents } from '../serve/cluster-events.ts';
-import type { Logger } from '../serve/log.ts';
 import type { Clock } from '../time/clock.ts';
 import { type Ending, endUnused, findUnused } from './maps/attached.ts';
 import type { ConnectTimePaths } from './maps/choice.ts';
+import type { ConnectTimeEvents } from './maps/events.ts';
 import type { StaleState } from './maps/facts.ts';
 
 interface StaleProgramsOptions {
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly events: Pick<ClusterEvents, 'connectTime'>;
+  readonly events: ConnectTimeEvents;
 }
 
 /** The interval of searches while some are attached: an operator may remove them. */

@@ -1,7 +1,7 @@
 /**
  * Events that users see with `kubectl describe` (behaviour document 11.1), and kube-proxy's own.
  */
-import type { AgentEvent } from '../connect-time/maps/events.ts';
+import type { AgentEvent, ConnectTimeEvents } from '../connect-time/maps/events.ts';
 import type { Fallback } from '../modes/index.ts';
 import type { ClusterEvent, Regarding } from '../source/kubernetes/event-series.ts';
 import {
@@ -26,14 +26,6 @@ interface ClusterEventsOptions {
 }
 
 type Node = Extract<Regarding, { kind: 'Node' }>;
-
-type ConnectTimeReason =
-  /** The configuration asks for it, and the kernel does not support it. */
-  | 'ConnectTimeUnavailable'
-  /** Programs of an earlier process translate connections to endpoints that may have gone. */
-  | 'ConnectTimeStale'
-  /** The configuration excludes pods from it, and pods cannot be watched. */
-  | 'ExcludedPodsUnknown';
 
 /**
  * Reasons of events about Services. `cluster`: the note is true of every node with the same
@@ -66,7 +58,7 @@ const serverNames = {
   read: 'ReadServer',
 } as const;
 
-export class ClusterEvents {
+export class ClusterEvents implements ConnectTimeEvents {
   readonly #options: ClusterEventsOptions;
   readonly #node: Node;
 
@@ -100,7 +92,7 @@ export class ClusterEvents {
     this.#aboutNode('Warning', 'ProxyModeFallback', `mode ${from} ${reason}; mode ${to} is next`);
   }
 
-  connectTime(reason: ConnectTimeReason, note: string): void {
+  connectTime(reason: string, note: string): void {
     this.#aboutNode('Warning', reason, note);
   }
 

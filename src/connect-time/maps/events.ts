@@ -25,3 +25,16 @@ export type ConnectTimeEvent = { readonly family: Family } & (
 
 /** What the agent reports of its rules and of its maps. */
 export type AgentEvent = SyncEvent | FilterEvent | ConnectTimeEvent;
+
+/** Receives the warnings about the node that are Events. */
+export interface ConnectTimeEvents {
+  /**
+   * - `ConnectTimeUnavailable`: the configuration asks for it, and the kernel does not support it.
+   * - `ConnectTimeStale`: programs of an earlier process translate to endpoints that may have gone.
+   * - `ExcludedPodsUnknown`: the configuration excludes pods, and pods cannot be watched.
+   */
+  connectTime(
+    reason: 'ConnectTimeUnavailable' | 'ConnectTimeStale' | 'ExcludedPodsUnknown',
+    note: string,
+  ): void;
+}

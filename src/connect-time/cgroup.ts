@@ -1,9 +1,9 @@
 /** Where this machine has what programs of the kernel are kept in and attached to. */
 import { statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
-import { connectTimeDirectory } from '../connect-time/maps/placement.ts';
-import type { ReadableFiles } from './files.ts';
+import type { ReadableFiles } from '../host/files.ts';
+import type { ConnectTimePaths } from './maps/choice.ts';
+import { connectTimeDirectory } from './maps/placement.ts';
 
 /** The number of the hierarchy's root (kernfs_id); what is below it has others. */
 const rootNumber = 1;

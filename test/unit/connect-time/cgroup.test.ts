@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { connectTimeHere, connectTimePaths } from '../../../src/host/cgroup.ts';
+import { connectTimeHere, connectTimePaths } from '../../../src/connect-time/cgroup.ts';
 
 const mounts = `24 30 0:22 / /proc rw,nosuid - proc proc rw
 36 30 0:32 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate
