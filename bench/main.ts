@@ -2,6 +2,7 @@
  * `npm run bench` runs all benchmarks, `npm run bench -- boundary load` some. One question a file.
  * With `--whole`, those that would take long measure all of their cases; `--minutes` says how long
  * the chaos of `failures` takes, and `--services` gives the one size that `path` measures.
+ * `--record` writes what was measured to `results/NAME.json`.
  */
 import { parseArgs } from 'node:util';
 import { affinity } from './affinity.ts';
@@ -26,6 +27,7 @@ import { ipvs } from './ipvs.ts';
 import { ipvsLoad } from './ipvs-load.ts';
 import { ipvsResets } from './ipvs-resets.ts';
 import type { Extent } from './lib/extent.ts';
+import { record } from './lib/results.ts';
 import { load } from './load.ts';
 import { loading } from './loading.ts';
 import { memory } from './memory.ts';
@@ -44,6 +46,7 @@ import { waits } from './waits.ts';
 const { values, positionals: asked } = parseArgs({
   options: {
     whole: { type: 'boolean', default: false },
+    record: { type: 'boolean', default: false },
     minutes: { type: 'string', default: '1' },
     services: { type: 'string' },
   },
@@ -105,5 +108,7 @@ for (const name of asked.length > 0 ? asked : Object.keys(questions)) {
     console.error(`bench: no question ${name}; there are: ${Object.keys(questions).join(', ')}`);
     process.exit(1);
   }
-  console.log(`\n${await question(values.whole ? 'whole' : 'usual')}`);
+  const text = await question(values.whole ? 'whole' : 'usual');
+  console.log(`\n${text}`);
+  if (values.record) record(name, text);
 }

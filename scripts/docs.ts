@@ -26,6 +26,7 @@ import { annotationsPage } from './annotations-page.ts';
 import { apiPage } from './api-page.ts';
 import { chartPages } from './chart-docs.ts';
 import { dashboard } from './dashboard/index.ts';
+import { figureTable, runTable, withResults } from './figures.ts';
 import { howItWorksSvg } from './how-it-works.ts';
 import { logPage } from './log-page.ts';
 import { manPage } from './man-page.ts';
@@ -245,9 +246,13 @@ function modeTable(): string {
   return table(['Packets', iptables, '`""`', '`nftables`', 'instead, in mode nftables'], rows);
 }
 
+function written(name: string): string {
+  return readFileSync(fileURLToPath(new URL(`../${name}`, import.meta.url)), 'utf8');
+}
+
 /** A page that people write, with the parts between two marks generated. */
 function withSections(name: string, sections: Readonly<Record<string, string>>): string {
-  let page = readFileSync(fileURLToPath(new URL(`../${name}`, import.meta.url)), 'utf8');
+  let page = written(name);
   for (const [section, text] of Object.entries(sections)) {
     page = withSection(name, page, section, text);
   }
@@ -255,7 +260,7 @@ function withSections(name: string, sections: Readonly<Record<string, string>>):
 }
 
 function withSection(name: string, page: string, section: string, text: string): string {
-  const start = `<!-- ${section}: written by scripts/docs.ts from src -->\n`;
+  const start = `<!-- ${section}: written by scripts/docs.ts -->\n`;
   const end = `<!-- ${section}: end -->\n`;
   const [before, rest] = page.split(start);
   const after = rest?.split(end)[1];
@@ -278,6 +283,9 @@ export const pages: Readonly<Record<string, string>> = {
     modes: modeTable(),
     ipvs: ipvsTable(),
   }),
+  'docs/performance.md': withResults(written('docs/performance.md')),
+  'docs/scale.md': withResults(written('docs/scale.md')),
+  'bench/README.md': withSections('bench/README.md', { figures: figureTable(), runs: runTable() }),
   'deploy/grafana/fairlead.json': dashboard(),
   ...chartPages(new URL('..', import.meta.url)),
 };

@@ -468,7 +468,6 @@ function unclearTexts(path: string, pattern: RegExp): string[] {
 const unfinishedDocuments = new RegExp(
   `^(${[
     'CHANGELOG',
-    'bench/README',
     'docs/decisions/.*',
     'docs/(differences|kube-proxy-behaviour|reliability|runbook)',
     'test/lab/README',

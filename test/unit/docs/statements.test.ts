@@ -3,6 +3,8 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { cellOf, results, tablesOf } from '../../../bench/lib/results.ts';
+import { table } from '../../../bench/lib/stats.ts';
 import { shownCommands } from '../../../src/cli/commands.ts';
 import { argumentsOf, typedIn, wrong } from './command-lines.ts';
 
@@ -97,58 +99,70 @@ describe('documents', () => {
 });
 
 describe("README.md's figures", () => {
-  const bench = read('bench/README.md');
   const readme = read('README.md');
+  const runs = results();
 
-  /** The cells of the first row with these first cells, below a line that begins with `title`. */
-  function row(title: string, ...first: readonly string[]): readonly string[] {
-    const cells = bench
-      .slice(bench.search(new RegExp(`^${title}`, 'm')))
-      .split('\n')
-      .map((line) => line.split('|').map((cell) => cell.trim()))
-      .find(([, ...found]) => first.every((cell, column) => found[column] === cell));
-    expect(cells, `${title}: ${first.join(' ')}`).toBeDefined();
-    return cells!.slice(1 + first.length);
+  /** A cell of a run, and of its first table if none is named. */
+  function cell(run: string, row: readonly string[], column: string, table = 0): string {
+    return cellOf(runs.get(run)!, { table, row, column });
   }
 
   /** `1,424` milliseconds as `1.4 s`. */
   const seconds = (ms = ''): string => `${(Number(ms.replace(',', '')) / 1000).toPrecision(2)} s`;
-  const started = row('Process start', '8,000 × 30', 'protobuf');
-  const load = row('Full load', '8,000 × 30');
+  const started = cell('api-start', ['8,000 × 30', 'protobuf'], 'programmed');
+  const [load, nft] = ['Fairlead', 'nft -f'].map((one) => cell('load', ['8,000 × 30'], one));
   const changes = ['100 × 10', '8,000 × 30', '44,000 × 1', '100,000 × 3'].map((size) =>
-    Number(row('One endpoint changed', size, 'protobuf')[0]),
+    Number(cell('api-change', [size, 'protobuf'], 'p50')),
   );
+  const beside = cell('tenant', ['replaces 5,000 source ranges, 1/s'], 'p99');
   const idle = ['Fairlead, nftables', 'kube-proxy, nftables', 'Node alone'].map((program) =>
-    Math.round(Number(row('20 Services and a real API server', program)[0])),
+    Math.round(Number(cell('idle', [program], 'resident'))),
   );
   const connecting = ['10 × 10', '10,000 × 10'].flatMap((size) =>
-    ['Fairlead', 'kube-proxy layout'].map((path) => row('Connecting', size, path)[0]),
+    ['Fairlead', 'kube-proxy layout'].map((path) => cell('connect', [size, path], 'connections/s')),
   );
 
   it.each([
-    ['the start', ` ${seconds(started[0])} |`],
-    ['the load', `| ${seconds(load[0])} | \`nft -f\` ${seconds(load[2])} |`],
+    ['the start', ` ${seconds(started)} |`],
+    ['the load', `| ${seconds(load)} | \`nft -f\` ${seconds(nft)} |`],
     ['a change', `| ${changes.slice(0, 3).join(', ')} and ${changes[3]} ms |`],
     [
       'a change, in short',
       `${Math.min(...changes).toFixed(1)} to ${Math.max(...changes).toFixed(1)} ms`,
     ],
-    [
-      'changes beside a tenant',
-      `| ${Number(row('\\| a tenant', 'replaces 5,000 source ranges, 1/s')[1])} ms |`,
-    ],
+    ['changes beside a tenant', `| ${Number(beside)} ms |`],
     ['memory', `| ${idle[0]} MB | kube-proxy ${idle[1]} MB, Node alone ${idle[2]} MB |`],
     [
       'connections',
       `| ${connecting[0]} and ${connecting[2]} | kube-proxy's layout ${connecting[1]} and ${connecting[3]} |`,
     ],
-  ])('%s: as in bench/README.md', (_, words) => {
+  ])('%s: as in bench/results', (_, words) => {
     expect(readme).toContain(words);
   });
 
   it('the first reason to switch has 40 words at most', () => {
     const [, first] = /## Why switch\n\n- ([\s\S]*?)\n- /.exec(readme)!;
     expect(first!.split(/\s+/).length).toBeLessThanOrEqual(40);
+  });
+});
+
+describe('results of benchmarks', () => {
+  it('are recorded from what a benchmark prints', () => {
+    const head = ['cluster', 'p50'];
+    const rows = [
+      ['1 × 1', '0.10'],
+      ['2 × 2', '1,200'],
+    ];
+    const text = `Loads;\nms\n\n${table(head, rows)}\n\nSome remark.`;
+    expect(tablesOf(text)).toEqual([{ title: 'Loads; ms', head, rows }]);
+  });
+
+  it('have the figures that documents quote, and no cell is guessed', () => {
+    const run = results().get('load')!;
+    const figure = { table: 0, row: ['8,000 × 30'], column: 'nft -f' };
+    expect(cellOf(run, figure)).toBe(run.tables[0]!.rows[1]![3]);
+    expect(() => cellOf(run, { ...figure, row: ['8,000'] })).toThrow('no nft -f of 8,000');
+    expect(() => cellOf(run, { ...figure, column: 'nft' })).toThrow('no nft of 8,000 × 30');
   });
 });
 

@@ -1,0 +1,36 @@
+/** Documents have budgets of words, so that people can read them. Budgets only go down. */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { expect, it } from 'vitest';
+
+const root = resolve(import.meta.dirname, '../../..');
+
+/** Of a document that has no budget of its own. */
+const usual = 1500;
+/** Of all documents together. The goal is 80,000. */
+const total = 146_500;
+const budgets: Readonly<Record<string, number>> = Object.fromEntries(
+  `CHANGELOG 5230, README 1650, SECURITY 2300, bench/README 3000, docs/api 8000, docs/balancing 3900,
+  docs/configuration 4800, docs/connect-time 3300, docs/differences 7100, docs/flags 3460,
+  docs/kube-proxy-behaviour 14920, docs/kubectl-plugin 1760, docs/limits 5700, docs/logs 5450,
+  docs/metrics 2750, docs/migrating 3400, docs/operating 4800, docs/releases 2240,
+  docs/reliability 8870, docs/runbook 7550, docs/scale 1940, docs/semantics 7720,
+  src/modes/nftables/README 2030`
+    .split(',')
+    .map((entry) => entry.trim().split(' '))
+    .map(([name, words]) => [`${name}.md`, Number(words)]),
+);
+
+it('each document has no more words than its budget, and all together have no more than theirs', () => {
+  const paths = execFileSync('git', ['ls-files', '*.md'], { cwd: root }).toString().trim();
+  const words = new Map(
+    paths
+      .split('\n')
+      .map((path) => [path, readFileSync(join(root, path), 'utf8').split(/\s+/).length - 1]),
+  );
+  const long = [...words].filter(([path, count]) => count > (budgets[path] ?? usual));
+  expect(long).toEqual([]);
+  expect(words.values().reduce((sum, count) => sum + count)).toBeLessThanOrEqual(total);
+  expect(Object.keys(budgets).filter((path) => !words.has(path))).toEqual([]);
+});
