@@ -467,7 +467,6 @@ function unclearTexts(path: string, pattern: RegExp): string[] {
  */
 const unfinishedDocuments = new RegExp(
   `^(${[
-    'CHANGELOG',
     'docs/decisions/.*',
     'docs/(differences|runbook)',
     'test/lab/README',
