@@ -1,6 +1,6 @@
 /**
  * Nodes on which something is missing, full or wrong: what is served then, and afterwards.
- * docs/reliability.md has the table.
+ * docs/internals/reliability.md has the table.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
