@@ -7,16 +7,16 @@ import { expect, it } from 'vitest';
 const root = resolve(import.meta.dirname, '../../..');
 
 /** Of a document that has no budget of its own. */
-const usual = 1500;
+const usual = 1700;
 /** Of all documents together. The goal is 80,000. */
-const total = 125_100;
+const total = 124_000;
 const budgets: Readonly<Record<string, number>> = Object.fromEntries(
-  `README 1650, SECURITY 2300, bench/README 3000, docs/api 8000, docs/balancing 3900,
-  docs/configuration 4800, docs/connect-time 3300, docs/differences 7100, docs/flags 3460,
-  docs/internals/kube-proxy-behaviour 3900, docs/kubectl-plugin 1760, docs/limits 5700, docs/logs 5450,
-  docs/metrics 2750, docs/migrating 3400, docs/operating 4800, docs/releases 2240,
-  docs/internals/reliability 2400, docs/runbook 7550, docs/scale 1940, docs/semantics 7720,
-  src/modes/nftables/README 2030`
+  `README 1700, SECURITY 2400, bench/README 3100, docs/api 8200, docs/balancing 3900,
+  docs/configuration 4900, docs/connect-time 3300, docs/differences 3200, docs/flags 3500,
+  docs/internals/kube-proxy-behaviour 3900, docs/internals/reliability 2400,
+  docs/kubectl-plugin 1800, docs/limits 5900, docs/logs 5800, docs/metrics 2900,
+  docs/migrating 3400, docs/operating 4800, docs/releases 2300, docs/runbook 7600,
+  docs/scale 2000, docs/semantics 7800, src/modes/nftables/README 2100`
     .split(',')
     .map((entry) => entry.trim().split(' '))
     .map(([name, words]) => [`${name}.md`, Number(words)]),
