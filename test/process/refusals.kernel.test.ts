@@ -1,4 +1,4 @@
-/** A kernel that refuses: what is served then, and afterwards. See docs/internals/reliability.md. */
+/** A kernel that refuses: what is served then and afterwards. See docs/internals/reliability.md. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
