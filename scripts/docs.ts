@@ -26,6 +26,7 @@ import { annotationsPage } from './annotations-page.ts';
 import { apiPage } from './api-page.ts';
 import { chartPages } from './chart-docs.ts';
 import { dashboard } from './dashboard/index.ts';
+import { defectsPage } from './defects-page.ts';
 import { figureTable, runTable, withResults } from './figures.ts';
 import { howItWorksSvg } from './how-it-works.ts';
 import { logPage } from './log-page.ts';
@@ -277,6 +278,7 @@ export const pages: Readonly<Record<string, string>> = {
   'docs/metrics.md': metricsPage(),
   'docs/api.md': apiPage(),
   'docs/fairlead.8': manPage(),
+  'docs/internals/simulation-defects.md': defectsPage(),
   'docs/how-it-works.svg': howItWorksSvg(),
   'docs/one-change.svg': oneChangeSvg(),
   'docs/migrating.md': withSections('docs/migrating.md', {

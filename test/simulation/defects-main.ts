@@ -28,10 +28,10 @@ await Promise.all(Array.from({ length: together }, work));
 async function work(): Promise<void> {
   for (let defect = waiting.shift(); defect !== undefined; defect = waiting.shift()) {
     const { name } = defect;
-    const result = await search(defect);
+    const result = await search(defect).catch((error: Error) => console.error(error.message));
     console.log(name, result ?? 'was NOT FOUND');
-    if (result === undefined) process.exitCode = 1;
-    else if (values.write) {
+    process.exitCode ||= result === undefined ? 1 : 0;
+    if (result !== undefined && values.write) {
       known[name] = result;
       const kept = defects.flatMap((each) => (known[each.name] ? [each.name] : []));
       writeFileSync(path, `${JSON.stringify(known, kept.concat('seed', 'seconds', 'by'), 2)}\n`);

@@ -33,6 +33,8 @@ export class ObjectLife {
   readonly #store: FakeStore;
   readonly #random: Random;
   readonly #slices = new Map<number, Set<string>>();
+  /** The program has seen endpoints of the API servers since its start, so that all may go. */
+  areServersKnown = false;
 
   constructor(store: FakeStore, random: Random) {
     this.#store = store;
@@ -41,19 +43,10 @@ export class ObjectLife {
 
   /** What is there at first. */
   begin(): void {
-    const podCIDRs = ['10.244.1.0/24', 'fd00:10:244:1::/64'];
-    const addresses = nodeAddresses.map((one) => ({ type: 'InternalIP', address: one }));
-    this.#store.apply({
-      kind: 'Node',
-      metadata: { name: nodeName, uid: 'node', labels: { 'topology.kubernetes.io/zone': 'a' } },
-      spec: { podCIDR: podCIDRs[0], podCIDRs },
-      status: { addresses },
-    });
-    this.#store.apply({
-      kind: 'ServiceCIDR',
-      metadata: { name: 'kubernetes', uid: 'cidr' },
-      spec: { cidrs: ['10.96.0.0/16', 'fd00:10:96::/112'] },
-    });
+    this.#node('a');
+    this.#store.apply(serviceCIDR('kubernetes', ['10.96.0.0/16', 'fd00:10:96::/112']));
+    this.#store.apply(apiService);
+    this.settle();
     for (let n = 0; n < 3; n += 1) {
       this.#store.apply(steadyService(n));
       for (const family of ['IPv4', 'IPv6'] as const) this.#store.apply(steadySlice(n, family));
@@ -63,7 +56,43 @@ export class ObjectLife {
 
   /** One thing that a user or a controller does. */
   step(): void {
-    this.#edit(this.#random.below(serviceCount));
+    const random = this.#random;
+    switch (random.below(24)) {
+      case 0:
+        this.#node(random.pick(['a', 'b']));
+        break;
+      case 1:
+        if (this.#store.objects('servicecidrs').has('more'))
+          this.#store.delete('servicecidrs', 'more');
+        else this.#store.apply(serviceCIDR('more', ['10.97.0.0/16']));
+        break;
+      case 2:
+      case 3:
+        this.#store.apply(
+          apiSlice(
+            apiServers.filter((_, i) => chance(random, 2) || (i === 0 && !this.areServersKnown)),
+          ),
+        );
+        break;
+      default:
+        this.#edit(random.below(serviceCount));
+    }
+  }
+
+  /** All API servers are there. */
+  settle(): void {
+    this.#store.apply(apiSlice(apiServers));
+  }
+
+  #node(zone: string): void {
+    const podCIDRs = ['10.244.1.0/24', 'fd00:10:244:1::/64'];
+    const addresses = nodeAddresses.map((one) => ({ type: 'InternalIP', address: one }));
+    this.#store.apply({
+      kind: 'Node',
+      metadata: { name: nodeName, uid: 'node', labels: { 'topology.kubernetes.io/zone': zone } },
+      spec: { podCIDR: podCIDRs[0], podCIDRs },
+      status: { addresses },
+    });
   }
 
   #edit(n: number): void {
@@ -110,16 +139,18 @@ export class ObjectLife {
    */
   endpointsOf({ address, port, protocol }: Target): ReadonlySet<string> | undefined {
     const n = clusterIPsOfAll.findIndex((ips) => ips.includes(address));
-    const service = this.#parsed('services', `shop/s${n}`);
+    const object = this.#store.objects('services').get(`shop/s${n}`);
+    const service = object && (JSON.parse(object.json) as RawService);
     const asked = service?.spec.ports.find((one) => one.port === port && one.protocol === protocol);
     if (service === undefined || asked === undefined) return undefined;
     if (!service.spec.clusterIPs.includes(address)) return undefined;
     const found = new Set<string>();
-    for (const name of this.#slices.get(n) ?? []) {
-      const slice = this.#parsed('endpointslices', `shop/${name}`);
+    for (const { json, labels } of this.#store.objects('endpointslices').values()) {
+      if (labels['kubernetes.io/service-name'] !== `s${n}`) continue;
+      const slice = JSON.parse(json) as RawSlice;
       const family = address.includes(':') ? 'IPv6' : 'IPv4';
-      const to = slice?.ports.find((one) => one.name === asked.name);
-      if (slice?.addressType !== family || to === undefined) continue;
+      const to = slice.ports.find((one) => one.name === asked.name);
+      if (slice.addressType !== family || to === undefined) continue;
       for (const { addresses, conditions } of slice.endpoints) {
         const { ready, serving } = conditions;
         if (!ready && !serving && service.spec.publishNotReadyAddresses !== true) continue;
@@ -127,13 +158,6 @@ export class ObjectLife {
       }
     }
     return found;
-  }
-
-  #parsed(resource: 'services', key: string): RawService | undefined;
-  #parsed(resource: 'endpointslices', key: string): RawSlice | undefined;
-  #parsed(resource: 'services' | 'endpointslices', key: string): unknown {
-    const object = this.#store.objects(resource).get(key);
-    return object && JSON.parse(object.json);
   }
 
   /** What was written after this version, oldest first. */
@@ -193,7 +217,7 @@ interface RawSlice {
 
 const clusterIPs = (n: number): string[] => [`10.96.1.${n + 1}`, `fd00:10:96::1:${n + 1}`];
 
-const clusterIPsOfAll = Array.from({ length: serviceCount }, (_, n) => clusterIPs(n));
+export const clusterIPsOfAll = Array.from({ length: serviceCount }, (_, n) => clusterIPs(n));
 
 /** Where a client of a Service that changes connects to; there may be no such port. */
 export function randomTarget(random: Random): Target {
@@ -202,6 +226,36 @@ export function randomTarget(random: Random): Target {
     port: 80 + random.below(3),
     protocol: random.pick(['TCP', 'UDP', 'UDP', 'SCTP']),
   };
+}
+
+/** Endpoints of default/kubernetes, which the node must reach, and which come and go. */
+const apiServers = ['192.0.2.11', '192.0.2.12', '192.0.2.13'];
+
+const apiService: Raw = {
+  kind: 'Service',
+  metadata: { name: 'kubernetes', namespace: 'default', uid: 'api' },
+  spec: {
+    type: 'ClusterIP',
+    clusterIP: '10.96.0.1',
+    clusterIPs: ['10.96.0.1'],
+    sessionAffinity: 'None',
+    ports: [{ name: 'https', protocol: 'TCP', port: 443, targetPort: 6443 }],
+  },
+};
+
+function apiSlice(addresses: readonly string[]): Raw {
+  const labels = { 'kubernetes.io/service-name': 'kubernetes' };
+  return {
+    kind: 'EndpointSlice',
+    metadata: { name: 'kubernetes', namespace: 'default', uid: 'api-slice', labels },
+    addressType: 'IPv4',
+    ports: [{ name: 'https', protocol: 'TCP', port: 6443 }],
+    endpoints: addresses.map((one) => ({ addresses: [one], conditions: { ready: true } })),
+  };
+}
+
+function serviceCIDR(name: string, cidrs: readonly string[]): Raw {
+  return { kind: 'ServiceCIDR', metadata: { name, uid: name }, spec: { cidrs } };
 }
 
 function metadata(name: string, rest: Raw = {}): Raw {
@@ -254,9 +308,20 @@ function steadySlice(n: number, family: 'IPv4' | 'IPv6'): Raw {
   };
 }
 
-/** All ways to the Services that never change. */
-export const steadyFlows: readonly SteadyFlow[] = [0, 1, 2].flatMap((n) =>
-  (['IPv4', 'IPv6'] as const).flatMap((family) => {
+/** All ways to the Services that never change, and to the API servers. */
+export const steadyFlows: readonly SteadyFlow[] = [
+  ...(['pod', 'node'] as const).map((from) => ({
+    from,
+    to: '10.96.0.1',
+    protocol: 'TCP' as const,
+    port: 443,
+    endpoints: new Set(apiServers.map((one) => `${one}:6443`)),
+  })),
+  ...[0, 1, 2].flatMap(steadyFlowsOf),
+];
+
+function steadyFlowsOf(n: number): SteadyFlow[] {
+  return (['IPv4', 'IPv6'] as const).flatMap((family) => {
     const v4 = family === 'IPv4';
     const endpoints = new Set(
       steadyAddresses(n, family).map((one) => (v4 ? `${one}:8080` : `[${one}]:8080`)),
@@ -275,8 +340,8 @@ export const steadyFlows: readonly SteadyFlow[] = [0, 1, 2].flatMap((n) =>
       { ...flow, from: 'outside', to: balancer },
       { ...flow, from: 'outside', to: v4 ? nodeAddresses[0]! : nodeAddresses[1]!, port: 31_000 },
     ];
-  }),
-);
+  });
+}
 
 function randomService(n: number, random: Random): Raw {
   const type = random.pick(['ClusterIP', 'ClusterIP', 'NodePort', 'LoadBalancer']);
@@ -348,10 +413,12 @@ function randomSlice(n: number, name: string, family: 'IPv4' | 'IPv6', random: R
       ...(chance(random, 4) && { hints: { forZones: [{ name: zone }] } }),
     };
   });
+  // Some name another Service for a while, or have no address that a proxy can use.
+  const service = chance(random, 16) ? random.below(serviceCount) : n;
   return {
     kind: 'EndpointSlice',
-    metadata: metadata(name, { labels: { 'kubernetes.io/service-name': `s${n}` } }),
-    addressType: family,
+    metadata: metadata(name, { labels: { 'kubernetes.io/service-name': `s${service}` } }),
+    addressType: chance(random, 24) ? 'FQDN' : family,
     ports: [0, 1, 2].map((i) => ({
       name: `p${i}`,
       protocol: random.pick(['TCP', 'UDP', 'SCTP', 'TCP']),

@@ -16,7 +16,7 @@ import { FakeKernel } from '../fake/kernel.ts';
 import { Clients } from './clients.ts';
 import { FakeNetwork } from './network.ts';
 import { NodeProgram, nodeAddresses } from './node-program.ts';
-import { ObjectLife, steadyFlows } from './objects.ts';
+import { clusterIPsOfAll, ObjectLife, steadyFlows } from './objects.ts';
 import { VirtualTime } from './virtual-time.ts';
 
 /** What is checked. */
@@ -62,6 +62,7 @@ const faults = [
   'compacted',
   'set back',
   'kernel refuses',
+  'kernel refuses one',
   'kernel answer lost',
   'dumps interrupted',
   'kernel watches end',
@@ -73,7 +74,12 @@ const faults = [
 ] as const;
 export type FaultName = (typeof faults)[number];
 /** After these, batches may be refused. */
-const refusing: ReadonlySet<FaultName> = new Set(['kernel refuses', 'kernel answer lost', 'flush']);
+const refusing: ReadonlySet<FaultName> = new Set([
+  'kernel refuses',
+  'kernel refuses one',
+  'kernel answer lost',
+  'flush',
+]);
 
 export class Simulation {
   readonly #random: Random;
@@ -169,6 +175,7 @@ export class Simulation {
 
   async #step(): Promise<void> {
     this.counts.steps += 1;
+    this.#life.areServersKnown = this.#hasServed;
     if (this.#random.below(3) > 0) {
       for (let i = this.#random.below(4); i >= 0; i -= 1) this.#life.step();
     } else await this.#fault(this.#random.pick(faults));
@@ -227,6 +234,13 @@ export class Simulation {
           times: 1 + random.below(3),
         });
         break;
+      case 'kernel refuses one': {
+        const at = random.pick(random.pick(clusterIPsOfAll));
+        const forKey = this.#mode === 'ipvs' ? `TCP ${at}:` : `${at} .`;
+        const code = random.pick(['ENOMEM', 'EINVAL']);
+        this.#kernel.failNext({ code, forKey, times: 1 + random.below(5) });
+        break;
+      }
       case 'kernel answer lost':
         this.#kernel.unknownOutcome();
         break;
@@ -305,6 +319,7 @@ export class Simulation {
     this.#network.kill(String(this.#port));
     this.#kernel.restart();
     this.#clients.areUnwatched = true;
+    this.#life.settle();
     await this.#pass(this.#random.below(5000));
     this.#program = this.#made(this.#kernel);
     await this.#within(this.#program.start(), 'the start');
@@ -318,6 +333,7 @@ export class Simulation {
     this.#server.heal();
     this.#kernel.heal();
     this.#clients.heal();
+    this.#life.settle();
     this.#network.weather = 'fair';
     this.#program.edge.batchMsMax = 2;
     await this.#pass(this.#wasSetBack ? comparedMs : quietMs);
@@ -359,6 +375,8 @@ export class Simulation {
         return `a change${which} is not in force after ${promptMs} ms`;
       });
     }
+    this.#life.settle();
+    await this.#pass(promptMs);
     await this.#compare();
   }
 
