@@ -16,10 +16,9 @@ import { hairpinKeys } from '../elements.ts';
 import type { Applied, Environment, ModeConfig } from '../mode.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import { TableOwnership } from '../nft-table/ownership.ts';
-import { dropChain, rejectChain, resettingChain } from '../nft-table/refusals.ts';
 import { addMissingSets, isUsable, recreateTable } from '../nft-table/repair.ts';
 import { fixedChain, fixedRanges, sharedContent, type TableObject } from '../nft-table/shared.ts';
-import { firewallPrefix, selfClientKeys } from '../nft-table/source-ranges.ts';
+import { selfClientKeys } from '../nft-table/source-ranges.ts';
 import { AffinityKeeper } from './affinity.ts';
 import { NFTablesBatchWriter } from './batch-writer.ts';
 import { ChainClasses } from './chain-classes.ts';
@@ -32,7 +31,7 @@ import {
   elementOf,
   frontendElements,
   objectsOfFrontend,
-  type VerdictPart,
+  verdictKinds,
   verdictParts,
 } from './frontends.ts';
 import type { NFTablesObjects } from './held.ts';
@@ -196,17 +195,6 @@ function tallyOf(counts: ElementCounts, affinity: AffinityKeeper): Tally<NFTable
   };
 }
 
-const refusingChains = [rejectChain, dropChain, ...Object.values(resettingChain)];
-
-/** The verdicts that we write, for each kind of map. */
-const usual: Readonly<Record<VerdictPart, RegExp>> = {
-  verdict: /^goto (nodeport-)?(cluster|external)-/,
-  sticky: /^jump recall-/,
-  learn: /^goto learn-/,
-  refusal: new RegExp(`^(drop|goto (${refusingChains.join('|')}))( comment |$)`),
-  firewall: new RegExp(`^goto ${firewallPrefix}`),
-};
-
 /**
  * Deletes verdicts that jump to chains to which ours never do. Call it before rules are restored:
  * the kernel refuses a rule that a wrong verdict makes reachable from a hook where it is not
@@ -220,7 +208,8 @@ async function deleteForeignVerdicts(
   await inTurns(frontends, pause, ([id, held]) => {
     if (touched.has(id)) return;
     for (const part of verdictParts) {
-      if (held[part] === undefined || usual[part].test(held[part])) continue;
+      const words = held[part];
+      if (words === undefined || verdictKinds[part].usual.test(words)) continue;
       const { set, key } = elementOf(held.location, part);
       buffers.to('delete', set, '').key(key);
       early.keepWhole();

@@ -11,7 +11,7 @@ import {
   elementOf,
   type FrontendElements,
   objectsOfFrontend,
-  verdictOf,
+  verdictKinds,
   verdictParts,
 } from './frontends.ts';
 import { type SetName, tableName } from './layout.ts';
@@ -52,7 +52,7 @@ function keyWords({ address, port }: Frontend, protocol: string): KeyWords {
 
 function elementLines(table: string, one: FrontendElements, { key, learnKey }: KeyWords): string[] {
   const verdicts = verdictParts.flatMap((part) => {
-    const verdict = verdictOf(one, part);
+    const verdict = verdictKinds[part].of(one);
     if (verdict === undefined) return [];
     const words = part === 'learn' ? learnKey : key;
     const { set } = elementOf(one, part);

@@ -8,7 +8,7 @@ import { unknownIndex } from '../../kernel/ops.ts';
 import type { Family } from '../../net/address.ts';
 import type { Miscount } from '../mode.ts';
 import type { Deferred } from './deferred.ts';
-import { elementOf, type FrontendElements, verdictOf, verdictParts } from './frontends.ts';
+import { elementOf, type FrontendElements, verdictKinds, verdictParts } from './frontends.ts';
 import { type SetName, tableName } from './layout.ts';
 
 export class ElementCounts {
@@ -18,7 +18,8 @@ export class ElementCounts {
   frontend(frontend: FrontendElements, step: 1 | -1): void {
     const { endpoints, isCounted, local, maps } = frontend;
     for (const part of verdictParts) {
-      if (verdictOf(frontend, part) !== undefined) this.#add(elementOf(frontend, part).set, step);
+      if (verdictKinds[part].of(frontend) !== undefined)
+        this.#add(elementOf(frontend, part).set, step);
     }
     this.#add(maps.endpoints, step * endpoints.length);
     this.#add(maps.localEndpoints, step * local.length);

@@ -3,7 +3,8 @@ import { IPPROTO } from '../../kernel/nft/constants.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import { learnMaps, type SetName, type Shard, shards } from './layout.ts';
 
-type LearnMaps = Readonly<Record<number, SetName>>;
+/** One map for each protocol (IPPROTO_*), where keys have none. */
+export type LearnMaps = Readonly<Record<number, SetName>>;
 
 export interface FrontendMaps {
   /** Its index among all FrontendMaps. */
@@ -18,7 +19,6 @@ export interface FrontendMaps {
   readonly sticky: SetName;
   /** The set that counts connections to the frontend, if traffic is counted. */
   readonly counts: 'connections' | 'nodeport-connections';
-  /** One map, or one for each protocol (IPPROTO_*) where keys have none. */
   readonly learn: SetName | LearnMaps;
 }
 
@@ -63,15 +63,12 @@ export type FrontendKind = 'service' | 'nodePort';
 /** Bytes of protocol and port, the last parts of each key. */
 const endLength = 8;
 
-/**
- * The element whose verdict leads to the chain that remembers a frontend's clients. Keys are text,
- * as in `Location`.
- */
-export function learnElement(maps: FrontendMaps, key: string): { set: SetName; key: string } {
-  if (typeof maps.learn === 'string') return { set: maps.learn, key };
+/** The element of a frontend with this key in a map, or in that of its protocol. */
+export function elementIn(maps: SetName | LearnMaps, key: string): { set: SetName; key: string } {
+  if (typeof maps === 'string') return { set: maps, key };
   const at = key.length - endLength;
   const short = key.slice(0, at) + key.slice(at + 4);
-  return { set: maps.learn[key.charCodeAt(at)]!, key: short };
+  return { set: maps[key.charCodeAt(at)]!, key: short };
 }
 
 /** The key of the frontend that the element with `key` in a map for `protocol` belongs to. */

@@ -12,7 +12,7 @@ import {
   type Location,
   type Verdict,
   type VerdictPart,
-  verdictOf,
+  verdictKinds,
   verdictParts,
 } from './frontends.ts';
 import { HeldFrontend, type NFTablesObjects, ObservedPool } from './held.ts';
@@ -118,7 +118,7 @@ export class FrontendWriter {
     before: Before,
     after: FrontendElements | undefined,
   ): void {
-    const verdict = after && verdictOf(after, part);
+    const verdict = after && verdictKinds[part].of(after);
     // Words are compared only where both have a verdict: most frontends are new.
     if (before === undefined && verdict === undefined) return;
     const words = before === undefined ? '' : wordsOf(after, part);
@@ -175,7 +175,7 @@ function isSame(before: EndpointList | ObservedPool, after: EndpointList, index:
 /** The verdict and the element's comment in nft's words; undefined = none. */
 function wordsOf(before: Before, part: VerdictPart): string | undefined {
   if (before === undefined || before instanceof HeldFrontend) return before?.[part];
-  const verdict = verdictOf(before, part);
+  const verdict = verdictKinds[part].of(before);
   if (verdict === undefined) return undefined;
   return `${printVerdict(verdict.code, verdict.chain)}${printComment(commentOf(before, part))}`;
 }

@@ -9,8 +9,14 @@ import type { ModeFrontend } from '../changes.ts';
 import { putDestination } from '../elements.ts';
 import type { ModeConfig } from '../mode.ts';
 import type { NamedObject } from '../nft-table/objects.ts';
-import { dropChain, refuseClient, rejectChain, resetting } from '../nft-table/refusals.ts';
-import { type Firewall, firewallOf } from '../nft-table/source-ranges.ts';
+import {
+  dropChain,
+  refuseClient,
+  rejectChain,
+  resetting,
+  resettingChain,
+} from '../nft-table/refusals.ts';
+import { type Firewall, firewallOf, firewallPrefix } from '../nft-table/source-ranges.ts';
 import {
   type FrontendAffinity,
   frontendAffinity,
@@ -19,7 +25,13 @@ import {
   portAffinity,
 } from './affinity-objects.ts';
 import type { ChainClasses } from './chain-classes.ts';
-import { type FrontendMaps, frontendMaps, learnElement, mapsOfKey } from './frontend-maps.ts';
+import {
+  elementIn,
+  type FrontendMaps,
+  frontendMaps,
+  type LearnMaps,
+  mapsOfKey,
+} from './frontend-maps.ts';
 import type { SetName } from './layout.ts';
 import { ownerComment } from './owner-comment.ts';
 
@@ -60,42 +72,6 @@ export interface FrontendElements extends Location, ModeFrontend {
   readonly isCounted: boolean;
 }
 
-/** The kinds of verdicts that a frontend may have, each in separate maps. */
-export const verdictParts = ['verdict', 'sticky', 'learn', 'refusal', 'firewall'] as const;
-export type VerdictPart = (typeof verdictParts)[number];
-
-/** A verdict of a frontend; undefined = it has none of this kind. */
-export function verdictOf(frontend: FrontendElements, part: VerdictPart): Verdict | undefined {
-  const { affinity, chains, firewall, refusal } = frontend;
-  switch (part) {
-    case 'verdict':
-      return to(VERDICT.goto, chains.at(-1)?.name);
-    case 'sticky':
-      // A jump: clients that are not remembered return.
-      return to(VERDICT.jump, affinity?.recall.name);
-    case 'learn':
-      return to(VERDICT.goto, affinity?.learn.at(-1)?.name);
-    case 'refusal':
-      return refusal;
-    case 'firewall':
-      return to(VERDICT.goto, firewall?.chain);
-  }
-}
-
-/** The kinds of verdicts whose elements have a comment that names the Service port. */
-const commented: Readonly<Record<VerdictPart, boolean>> = {
-  verdict: true,
-  refusal: true,
-  sticky: false,
-  learn: false,
-  firewall: false,
-};
-
-/** Comment of the element with a verdict of this kind; empty = it has none. */
-export function commentOf({ servicePort }: FrontendElements, part: VerdictPart): string {
-  return commented[part] ? ownerComment(servicePort) : '';
-}
-
 export interface Verdict {
   /** VERDICT_* */
   readonly code: number;
@@ -113,23 +89,65 @@ function to(code: number, chain: string | undefined): Verdict | undefined {
   return chain === undefined ? undefined : { code, chain };
 }
 
+interface VerdictKind {
+  /** The map that has its elements, or one for each protocol. */
+  readonly map: (maps: FrontendMaps) => SetName | LearnMaps;
+  /** Whether its elements have a comment that names the Service port. */
+  readonly isCommented?: true;
+  /** The verdicts that we write, in nft's words. */
+  readonly usual: RegExp;
+  /** The verdict of a frontend; undefined = it has none of this kind. */
+  readonly of: (frontend: FrontendElements) => Verdict | undefined;
+}
+
+const refusingChains = [rejectChain, dropChain, ...Object.values(resettingChain)];
+
+/** The kinds of verdicts that a frontend may have, each in separate maps. */
+export const verdictParts = ['verdict', 'sticky', 'learn', 'refusal', 'firewall'] as const;
+export type VerdictPart = (typeof verdictParts)[number];
+
+export const verdictKinds: Readonly<Record<VerdictPart, VerdictKind>> = {
+  verdict: {
+    map: ({ verdicts }) => verdicts,
+    isCommented: true,
+    usual: /^goto (nodeport-)?(cluster|external)-/,
+    of: ({ chains }) => to(VERDICT.goto, chains.at(-1)?.name),
+  },
+  sticky: {
+    map: ({ sticky }) => sticky,
+    usual: /^jump recall-/,
+    // A jump: clients that are not remembered return.
+    of: ({ affinity }) => to(VERDICT.jump, affinity?.recall.name),
+  },
+  learn: {
+    map: ({ learn }) => learn,
+    usual: /^goto learn-/,
+    of: ({ affinity }) => to(VERDICT.goto, affinity?.learn.at(-1)?.name),
+  },
+  refusal: {
+    map: ({ noEndpoints }) => noEndpoints,
+    isCommented: true,
+    usual: new RegExp(`^(drop|goto (${refusingChains.join('|')}))( comment |$)`),
+    of: ({ refusal }) => refusal,
+  },
+  firewall: {
+    map: () => 'firewall-ips',
+    usual: new RegExp(`^goto ${firewallPrefix}`),
+    of: ({ firewall }) => to(VERDICT.goto, firewall?.chain),
+  },
+};
+
+/** Comment of the element with a verdict of this kind; empty = it has none. */
+export function commentOf({ servicePort }: FrontendElements, part: VerdictPart): string {
+  return verdictKinds[part].isCommented ? ownerComment(servicePort) : '';
+}
+
 /** The element that holds the frontend's verdict of this kind. */
 export function elementOf(
   { maps, key }: Location,
   part: VerdictPart,
 ): { readonly set: SetName; readonly key: string } {
-  switch (part) {
-    case 'verdict':
-      return { set: maps.verdicts, key };
-    case 'sticky':
-      return { set: maps.sticky, key };
-    case 'learn':
-      return learnElement(maps, key);
-    case 'refusal':
-      return { set: maps.noEndpoints, key };
-    case 'firewall':
-      return { set: 'firewall-ips', key };
-  }
+  return elementIn(verdictKinds[part].map(maps), key);
 }
 
 /** All chains and sets that a frontend needs, each before those that refer to it. */

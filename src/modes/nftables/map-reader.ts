@@ -13,7 +13,7 @@ import {
   learnFrontendKey,
   mapsOfKey,
 } from './frontend-maps.ts';
-import { frontendId, type VerdictPart } from './frontends.ts';
+import { frontendId, type VerdictPart, verdictKinds, verdictParts } from './frontends.ts';
 import { type HeldFrontend, ObservedPool } from './held.ts';
 import type { SetName } from './layout.ts';
 
@@ -34,23 +34,21 @@ interface Part<P> {
   readonly protocol?: number;
 }
 
-const verdictMaps = new Map<SetName, Part<VerdictPart>>([
-  ['firewall-ips', { part: 'firewall', kind: 'service' }],
-]);
+const verdictMaps = new Map<SetName, Part<VerdictPart>>();
 const poolMaps = new Map<SetName, Part<'endpoints' | 'local'>>();
 const countingSets = new Map<SetName, Part<'isCounted'>>();
 
 for (const maps of frontendMaps) {
   const kind = maps.prefix === '' ? 'service' : 'nodePort';
-  verdictMaps.set(maps.verdicts, { part: 'verdict', kind });
-  verdictMaps.set(maps.sticky, { part: 'sticky', kind });
-  if (typeof maps.learn === 'string') verdictMaps.set(maps.learn, { part: 'learn', kind });
-  else {
-    for (const [protocol, learn] of Object.entries(maps.learn)) {
-      verdictMaps.set(learn, { part: 'learn', kind, protocol: Number(protocol) });
-    }
+  for (const part of verdictParts) {
+    const own = verdictKinds[part].map(maps);
+    if (typeof own !== 'string') {
+      for (const [protocol, name] of Object.entries(own)) {
+        verdictMaps.set(name, { part, kind, protocol: Number(protocol) });
+      }
+      // One map may be that of all frontends: those with an address come first.
+    } else if (!verdictMaps.has(own)) verdictMaps.set(own, { part, kind });
   }
-  verdictMaps.set(maps.noEndpoints, { part: 'refusal', kind });
   // An element in the map of a wrong shard becomes a frontend that is not desired, and is pruned.
   poolMaps.set(maps.endpoints, { part: 'endpoints', kind, maps });
   poolMaps.set(maps.localEndpoints, { part: 'local', kind });

@@ -14,7 +14,7 @@ import {
 import { rememberedEndpoint } from './affinity-fill.ts';
 import { affinityTypes, memoryName } from './affinity-objects.ts';
 import { ChainClasses } from './chain-classes.ts';
-import { elementOf, frontendElements, type VerdictPart, verdictOf } from './frontends.ts';
+import { elementOf, frontendElements, type VerdictPart, verdictKinds } from './frontends.ts';
 import { setDefinitions, tableName } from './layout.ts';
 
 export const describer: PathDescriber = {
@@ -52,7 +52,7 @@ function objectsOf(
   const { affinity, chains, maps } = own;
   const key = nftKey(frontend.address, servicePort.protocol, frontend.port);
   const element = (part: VerdictPart): string | undefined => {
-    const verdict = verdictOf(own, part);
+    const verdict = verdictKinds[part].of(own);
     if (verdict === undefined) return undefined;
     const { set } = elementOf(own, part);
     return `${object('map', family, set)} { ${key} : ${printVerdict(verdict.code, verdict.chain)} }`;

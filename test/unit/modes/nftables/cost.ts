@@ -9,7 +9,7 @@ import {
   commentOf,
   frontendElements,
   objectsOfFrontend,
-  verdictOf,
+  verdictKinds,
   verdictParts,
 } from '../../../../src/modes/nftables/frontends.ts';
 import { families } from '../../../../src/net/address.ts';
@@ -60,7 +60,7 @@ export function costOf({ service, slices }: CostlyObjects): Cost {
       cost.heapBytes += heapBytes.forwarding + heapBytes.slot * slots;
       for (const frontend of frontendElements(classes, one)) {
         const endpoints = frontend.endpoints.length + frontend.local.length;
-        const parts = verdictParts.filter((part) => verdictOf(frontend, part) !== undefined);
+        const parts = verdictParts.filter((part) => verdictKinds[part].of(frontend) !== undefined);
         cost.elements += endpoints + parts.length;
         cost.heapBytes += heapBytes.frontend;
         cost.kernelBytes += endpoints * kernelBytes[family];
