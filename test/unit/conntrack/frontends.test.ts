@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Frontends, lostMax } from '../../../src/conntrack/frontends.ts';
 import { endpointKey } from '../../../src/net/endpoint-list.ts';
 import { frontendKey } from '../../../src/state/frontend-key.ts';
-import { address } from '../state/build.ts';
+import { address, ready } from '../state/build.ts';
 import { dns } from './build.ts';
 
 function endpoint(ip: string) {
@@ -26,6 +26,16 @@ describe('suspect frontends', () => {
     for (const frontend of lives[0]!.frontends) {
       expect(frontends.fresh.get(frontendKey(frontend))).toEqual(new Set([endpoint(one)]));
     }
+  });
+
+  it('collect one that got packets although it does not serve', () => {
+    const both = dns({ '10.0.0.1': ready, '10.0.0.2': { is: ['ready'] } });
+    const frontends = new Frontends();
+    frontends.changed(undefined, both);
+    frontends.ripen();
+    frontends.changed(both, dns(['10.0.0.1']));
+    const key = frontendKey(both.frontends[0]!);
+    expect(frontends.fresh.get(key)).toEqual(new Set([endpoint('10.0.0.2')]));
   });
 
   it('of more endpoints than a number, the last that they lost count', () => {
