@@ -3,4 +3,15 @@ export const equivalents: readonly {
   readonly file: string;
   readonly name: string;
   readonly why: string;
-}[] = [];
+}[] = [
+  {
+    file: 'src/conntrack/policy.ts',
+    name: 'if (!made.has(forwarding)) made.set(forwarding, make(forwarding)); | !made.has(forwarding) -> true',
+    why: 'Computes again what is kept: the same, later.',
+  },
+  {
+    file: 'src/conntrack/reconciler.ts',
+    name: 'if (at > 0) await clock.turn(); | at > 0 -> at >= 0',
+    why: 'One more turn of the event loop before the first deletions.',
+  },
+];

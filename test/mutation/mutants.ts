@@ -17,6 +17,8 @@ export interface Mutant {
   readonly atLoad: boolean;
   /** The length of a time, of a constant or a setting. */
   readonly timing: boolean;
+  /** Bodies of functions that use the constant; undefined: others may depend on it. */
+  readonly users?: readonly Node[];
 }
 
 interface Node {
@@ -156,7 +158,25 @@ export function mutantsOf(file: string, source: string, firstId: number): readon
     return { atLoad: place.atLoad && !isLate, name };
   };
 
+  const bodies: Node[] = [];
+  const namesAtLoad: string[] = [];
+
+  /** What only functions of this file use: tests that reach none of them do not depend on it. */
+  const withUsers = (mutant: Mutant): Mutant => {
+    const constants = (program.body as Node[])
+      .filter(({ type }) => type === 'VariableDeclaration')
+      .flatMap((node) => node.declarations as (Node & { id: Node })[]);
+    const constant = constants.find(({ start, end }) => start <= mutant.start && mutant.end <= end);
+    if (!mutant.atLoad || constant === undefined) return mutant;
+    const { name } = constant.id;
+    if (namesAtLoad.filter((one) => one === name).length > 1) return mutant;
+    const uses = ({ start, end }: Node) => source.slice(start, end).includes(name as string);
+    return { ...mutant, users: bodies.filter(uses) };
+  };
+
   const walk = (node: Node, parent: Node, place: Place): void => {
+    if (node.type === 'Identifier' && place.atLoad) namesAtLoad.push(node.name as string);
+    if (/Function/.test(node.type)) bodies.push(node.body as Node);
     if (/^(Import|ExportAll)/.test(node.type) && node.type !== 'ImportExpression') return;
     if (/^TS/.test(node.type) && !/^TS(As|NonNull|Satisfies)/.test(node.type)) return;
     mutate(node, parent, place);
@@ -168,32 +188,40 @@ export function mutantsOf(file: string, source: string, firstId: number): readon
   };
   const program = parseAst(source, { lang: 'ts' }) as unknown as Node;
   walk(program, program, { atLoad: true, name: '' });
-  return found;
+  return found.map(withUsers);
 }
 
 /** The source with all of them in it, of which `globalThis.mutant(id)` chooses. */
 export function withMutants(source: string, mutants: readonly Mutant[]): string {
-  const waiting = mutants.toSorted((a, b) => a.start - b.start || b.end - a.end);
+  const changes = mutants.map((one) => ({ ...one, made: (was: string) => changed(one, was) }));
+  const probes = mutants.flatMap(({ id, users = [] }) =>
+    users.map(({ type, start, end }) => {
+      const probe = `globalThis.mutant(${id})`;
+      return type === 'BlockStatement'
+        ? { start: start + 1, end: start + 1, made: () => `${probe};` }
+        : { start, end, made: (was: string) => `(${probe}, ${was})` };
+    }),
+  );
+  const waiting = [...changes, ...probes].sort((a, b) => a.start - b.start || b.end - a.end);
   let next = 0;
   const text = (from: number, to: number): string => {
     let made = '';
     let at = from;
     while (waiting[next] !== undefined && waiting[next]!.end <= to) {
-      const mutant = waiting[next++]!;
-      const { id, start, end } = mutant;
-      const before = source.slice(at, start);
-      const inside = text(start, end);
-      made +=
-        mutant.to === undefined
-          ? `${before}{ if (!globalThis.mutant(${id})) ${inside} }`
-          : mutant.to === '...{}'
-            ? `${before}...(globalThis.mutant(${id}) ? {} : ${inside.replace('...', '')})`
-            : `${before}(globalThis.mutant(${id}) ? (${mutant.to}) : ${inside})`;
-      at = end;
+      const one = waiting[next++]!;
+      made += source.slice(at, one.start) + one.made(text(one.start, one.end));
+      at = one.end;
     }
     return made + source.slice(at, to);
   };
   return text(0, source.length);
+}
+
+function changed({ id, to }: Mutant, was: string): string {
+  const isChosen = `globalThis.mutant(${id})`;
+  if (to === undefined) return `{ if (!${isChosen}) ${was} }`;
+  if (to === '...{}') return `...(${isChosen} ? {} : ${was.replace('...', '')})`;
+  return `(${isChosen} ? (${to}) : ${was})`;
 }
 
 /** `count` of them by chance: those that stay in the source stay in the sample of a seed. */

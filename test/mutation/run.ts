@@ -1,7 +1,13 @@
 /** Runs the tests that reach a mutant, in one Vitest that stays. */
 import { join, relative, resolve } from 'node:path';
 import type { ProvidedContext } from 'vitest';
-import { BaseSequencer, createVitest, type TestSpecification, type Vitest } from 'vitest/node';
+import {
+  BaseSequencer,
+  createVitest,
+  type TestModule,
+  type TestSpecification,
+  type Vitest,
+} from 'vitest/node';
 import { type Mutant, withMutants } from './mutants.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -45,10 +51,13 @@ class AsGiven extends BaseSequencer {
 
 export class Runner {
   readonly #vitest: Vitest;
+  /** Files of the last run: Vitest returns the results of earlier ones, too. */
+  readonly #ended: TestModule[];
   #tests: readonly Test[] = [];
 
-  private constructor(vitest: Vitest) {
+  private constructor(vitest: Vitest, ended: TestModule[]) {
     this.#vitest = vitest;
+    this.#ended = ended;
   }
 
   /** `include`: patterns of test files. Runs each of them once, without a mutant. */
@@ -61,20 +70,24 @@ export class Runner {
         return here.length === 0 ? undefined : withMutants(code, here);
       },
     };
+    const ended: TestModule[] = [];
+    const reporter = { onTestModuleEnd: (one: TestModule) => void ended.push(one) };
     const vitest = await createVitest(
       'test',
       {
-        ...{ config: false, root, watch: false, reporters: [{}], silent: true },
+        ...{ config: false, root, watch: false, reporters: [reporter], silent: true },
         ...{ pool: 'forks', isolate: false, maxWorkers: 1, include: [...include] },
         exclude: [...notInProcess],
         sequence: { sequencer: AsGiven },
         setupFiles: ['test/mutation/setup.ts'],
+        // Its keys do not know of the mutants.
+        fsModuleCache: false,
         ...{ testTimeout: 120_000, hookTimeout: 120_000 },
         env: { NODE_COMPILE_CACHE: join(root, 'build/compile-cache') },
       },
       { plugins: [inMemory] },
     );
-    const runner = new Runner(vitest);
+    const runner = new Runner(vitest, ended);
     await runner.#runAll();
     return runner;
   }
@@ -120,9 +133,9 @@ export class Runner {
     }
     try {
       const specifications = this.#specifications(tests);
-      const { testModules, unhandledErrors } =
-        await this.#vitest.runTestSpecifications(specifications);
-      const failed = testModules.find((one) => one.state() === 'failed');
+      this.#ended.length = 0;
+      const { unhandledErrors } = await this.#vitest.runTestSpecifications(specifications);
+      const failed = this.#ended.find((one) => one.state() === 'failed');
       const other = unhandledErrors.length > 0 ? 'an error outside of tests' : undefined;
       const killedBy = failed === undefined ? other : relative(root, failed.moduleId);
       return { mutant, killedBy, reachedBy };
@@ -147,7 +160,8 @@ export class Runner {
 
   /** Those that reach it. What takes effect when a module is loaded reaches all that import it. */
   #testsOf(mutant: Mutant): readonly Test[] {
-    const importers = mutant.atLoad ? this.#testsThatImport(join(root, mutant.file)) : undefined;
+    const isEverywhere = mutant.atLoad && mutant.users === undefined;
+    const importers = isEverywhere ? this.#testsThatImport(join(root, mutant.file)) : undefined;
     return this.#tests.filter(({ file, reached }) =>
       importers === undefined ? reached[mutant.id] : importers.has(file),
     );
