@@ -115,6 +115,9 @@ describe("README.md's figures", () => {
     Number(cell('api-change', [size, 'protobuf'], 'p50')),
   );
   const beside = cell('tenant', ['replaces 5,000 source ranges, 1/s'], 'p99');
+  const outside = ['Fairlead', 'kube-proxy'].map((program) =>
+    Number(cell('versions', ['8,000 × 30', program], 'change').replace(',', '')),
+  );
   const idle = ['Fairlead, nftables', 'kube-proxy, nftables', 'Node alone'].map((program) =>
     Math.round(Number(cell('idle', [program], 'resident'))),
   );
@@ -129,6 +132,10 @@ describe("README.md's figures", () => {
     [
       'a change, in short',
       `${Math.min(...changes).toFixed(1)} to ${Math.max(...changes).toFixed(1)} ms`,
+    ],
+    [
+      'a new Service',
+      `after ${Math.round(outside[0]!)} ms; with kube-proxy in the same run after ${(outside[1]! / 1000).toFixed(1)} s`,
     ],
     ['changes beside a tenant', `| ${Number(beside)} ms |`],
     ['memory', `| ${idle[0]} MB | kube-proxy ${idle[1]} MB, Node alone ${idle[2]} MB |`],
