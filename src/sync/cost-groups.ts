@@ -15,12 +15,12 @@ export interface Waiting {
 /** Each group is for four times the cost of the one before. The last one has all that cost more. */
 const groupsMax = 12;
 
-/** A group forgets entries that were taken once there are this many. */
-const takenMax = 1024;
-
 class Group<T extends Waiting> {
   readonly number: number;
-  /** Those before `#first` were taken. One that left, or went to another group, has its entry. */
+  /**
+   * Those before `#first` were taken, and are forgotten once they are half of all. One that left, or
+   * went to another group, has its entry.
+   */
   #entries: T[] = [];
   #first = 0;
   size = 0;
@@ -37,8 +37,7 @@ class Group<T extends Waiting> {
   }
 
   push(one: T): void {
-    const isMostlyTaken = this.#first >= takenMax && 2 * this.#first >= this.#entries.length;
-    if (isMostlyTaken) this.#forget(this.#first);
+    if (2 * this.#first >= this.#entries.length) this.#forget(this.#first);
     this.#entries.push(one);
     one.group = this.number;
     this.size += 1;

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { isProof, openProof } from '../../../src/host/asker.ts';
 import type { Listener } from '../../../src/kernel/addon.ts';
 import { Askers, lookedUp, lookedUpWithin } from '../../../src/serve/ask/lookups.ts';
@@ -24,6 +24,25 @@ it('a lookup names the source that does not answer in time', async () => {
     fault: 'source',
     message: 'the source of objects gave no answer within 0.001 s',
   });
+});
+
+it('a question waits for the source for five seconds', async () => {
+  const clock = new ToyClock();
+  const timeout = vi.spyOn(AbortSignal, 'timeout').mockImplementation((ms) => {
+    const controller = new AbortController();
+    clock.after(ms, () => controller.abort(new DOMException('too late', 'TimeoutError')));
+    return controller.signal;
+  });
+  onTestFinished(() => timeout.mockRestore());
+  let answer: unknown = 'waits';
+  const admitted = { ...asking, askers: { admit: async () => {} } };
+  const asked = lookedUp(admitted, silent).catch((error: unknown) => (answer = error));
+  await clock.pass(4999);
+  expect(answer).toBe('waits');
+  await clock.pass(1);
+  await asked;
+  const message = 'the source of objects gave no answer within 5 s';
+  expect(answer).toMatchObject({ status: 503, message });
 });
 
 it('a lookup passes on what the source says, and hides no error of the program', async () => {

@@ -160,17 +160,20 @@ describe('a lookup of many or large objects', () => {
     expect([names.size, names.get('10.0.0.7')]).toEqual([8, 'web-3']);
   });
 
-  it('ends after 128 MiB', async () => {
-    const mib = 1024 * 1024;
-    const metadata = { continue: 'x', ...large(mib - 100) };
-    const body = JSON.stringify({ metadata, items: [] }).padEnd(mib, ' ');
+  it.each([
+    ['128 MiB', 1024 * 1024, 128],
+    ['100,000 objects, if all pages are full', 200, 200],
+  ])('ends after %s', async (_, pageBytes, most) => {
+    const metadata = { continue: 'x', ...large(pageBytes - 100) };
+    const body = JSON.stringify({ metadata, items: [] }).padEnd(pageBytes, ' ');
     let pages = 0;
     const lookup = await lookupAt((_, response) => {
       pages += 1;
       response.writeHead(200, { 'content-type': 'application/json' }).end(body);
     });
-    await expect(lookup.podsOf('shop', 'web', signal)).rejects.toThrow('or 134217728 bytes');
-    expect([body.length, pages]).toEqual([mib, 128]);
+    const reason = 'more than 100000 objects, or 134217728 bytes';
+    await expect(lookup.podsOf('shop', 'web', signal)).rejects.toThrow(reason);
+    expect([body.length, pages]).toEqual([pageBytes, most]);
   });
 
   it('reads a single object that is larger than a page', async () => {

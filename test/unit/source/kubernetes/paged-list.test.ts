@@ -1,8 +1,9 @@
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import type { ApiStream } from '../../../../src/source/kubernetes/api-stream.ts';
 import type { Query } from '../../../../src/source/kubernetes/client.ts';
 import { json } from '../../../../src/source/kubernetes/encoding.ts';
 import { readList } from '../../../../src/source/kubernetes/paged-list.ts';
+import { defaultTiming } from '../../../../src/source/kubernetes/timing.ts';
 import { Pacer } from '../../../../src/time/pacer.ts';
 
 /** The list in which the server answers each request with these pieces. */
@@ -54,6 +55,21 @@ it.each([
     await expect(list(next, maxMs)).rejects.toThrow(why);
   },
 );
+
+it('a list may take ten minutes, and no longer', async () => {
+  let minutes = 0;
+  const now = vi.spyOn(performance, 'now').mockImplementation(() => minutes * 60_000);
+  onTestFinished(() => now.mockRestore());
+  function* slow(): Generator<string> {
+    yield '{"items":[';
+    for (;;) {
+      minutes += 1;
+      yield ' ';
+    }
+  }
+  await expect(list(slow, defaultTiming.pagedListMaxMs)).rejects.toThrow('the list does not end');
+  expect(minutes).toBe(11);
+});
 
 it.each([
   ['continue', 2048, { resourceVersion: '1' }],
