@@ -17,15 +17,15 @@ export interface Count {
   readonly destination: Destination;
   readonly of: /** First packets of connections to a frontend, whatever became of them. */
     | { readonly kind: 'connections' }
-    /** Those that were sent to an endpoint. `isFollowed`: what it answers is counted, too. */
+    /** Those that were sent to an endpoint. `isFollowed`: all that it answers is counted, too. */
     | { readonly kind: 'endpoint'; readonly endpoint: string; readonly isFollowed?: boolean }
     /**
      * Those that an endpoint has accepted. With UDP, answers to clients that it has known for less
      * than two seconds, which may be several for each client.
      */
-    | { readonly kind: 'answers'; readonly endpoint: string }
+    | { readonly kind: 'answers'; readonly endpoint: string; readonly isFollowed: boolean }
     /** Those that an endpoint, or a router on the way to it, has refused. */
-    | { readonly kind: 'resets'; readonly endpoint: string }
+    | { readonly kind: 'resets'; readonly endpoint: string; readonly isFollowed: boolean }
     /** Packets that were refused. */
     | { readonly kind: 'refusals'; readonly reason: RefusalReason };
 }

@@ -310,6 +310,7 @@ export class ServiceCounters {
       }
       case 'answers':
       case 'resets': {
+        if (!of.isFollowed) return;
         const outcome = of.kind === 'answers' ? 'answered' : 'reset';
         addOutcome(tallyOf(entry, of.endpoint), outcome, count);
         if (more > 0) newsOf(news, entry, of.endpoint)[outcome] += more;

@@ -29,6 +29,14 @@ export const refusalCountings = [
   { set: 'refused-addresses', parts: ['protocol'], of: 'no_such_service' },
 ] as const;
 
+/**
+ * From this part of its size on, answers may be missing from a set: packets add nothing to a full
+ * one, and what has expired since was in it.
+ */
+const fullPart = 0.9;
+
+type Elements = ReplyOf<'elements'>;
+
 /** Reads set after set. Rejects with KernelError when the kernel can't be read. */
 export async function readCountings<Name extends string>(
   kernel: KernelReader,
@@ -38,34 +46,53 @@ export async function readCountings<Name extends string>(
   report: (count: Count) => void,
 ): Promise<void> {
   const { family, table } = layout;
+  const read: (readonly [Counting<Name>, Elements[]])[] = [];
+  let areAnswersWhole = true;
   for (const counting of countings) {
     const definition = layout.sets[counting.set];
-    const { keyLength, dataLength } = fieldsOfSet(family, table, definition);
+    const { keyLength, dataLength, size } = fieldsOfSet(family, table, definition);
     const request = { ...inTable(layout), set: counting.set, keyLength, dataLength } as const;
     const shape = dumpShape(definition);
     const { records } = await kernel.dump({ kind: 'elementsDump', ...request, shape });
-    for (const record of records) {
-      if (record.kind === 'elements') await readRecord(family, counting, record, pause, report);
-    }
+    const dumped = records.filter((record) => record.kind === 'elements');
+    read.push([counting, dumped]);
+    const count = dumped.reduce((sum, one) => sum + one.entries.length / strideOf(one), 0);
+    if (counting.of === 'answers') areAnswersWhole = count < fullPart * size;
   }
+  for (const [counting, records] of read) {
+    const of = { family, counting, areAnswersWhole };
+    for (const record of records) await readRecord(of, record, pause, report);
+  }
+}
+
+/** A counter follows each key. */
+function strideOf({ keyLength }: Elements): number {
+  return keyLength + 8;
+}
+
+/** What a record is of. */
+interface Source {
+  readonly family: Family;
+  readonly counting: Counting<string>;
+  readonly areAnswersWhole: boolean;
 }
 
 /** Elements read between two pauses; reading them takes a few microseconds. */
 const entriesPerPause = 16;
 
 async function readRecord(
-  family: Family,
-  counting: Counting<string>,
-  { entries, keyLength }: ReplyOf<'elements'>,
+  of: Source,
+  record: Elements,
   pause: Pause,
   report: (count: Count) => void,
 ): Promise<void> {
+  const { entries, keyLength } = record;
   const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
-  const stride = keyLength + 8;
+  const stride = strideOf(record);
   for (let at = 0, read = 1; at < entries.length; at += stride, read += 1) {
     const key = entries.subarray(at, at + keyLength);
     const count = Number(view.getBigUint64(at + keyLength, true));
-    if (count > 0) report(countOf(family, counting, key, count));
+    if (count > 0) report(countOf(of, key, count));
     if (read % entriesPerPause !== 0) continue;
     const rest = pause();
     if (rest !== undefined) await rest;
@@ -73,8 +100,7 @@ async function readRecord(
 }
 
 function countOf(
-  family: Family,
-  counting: Counting<string>,
+  { areAnswersWhole, counting, family }: Source,
   key: Uint8Array,
   count: number,
 ): Count {
@@ -92,10 +118,9 @@ function countOf(
     case 'answers':
     case 'resets': {
       const endpoint = formatEndpoint(reader.address().bytes, reader.port());
-      const isFollowed = destination.protocol === 'TCP' || destination.protocol === 'UDP';
-      const kind = counting.of;
-      const of = kind === 'endpoint' ? { kind, endpoint, isFollowed } : { kind, endpoint };
-      return { id, count, destination, of };
+      const { protocol } = destination;
+      const isFollowed = areAnswersWhole && (protocol === 'TCP' || protocol === 'UDP');
+      return { id, count, destination, of: { kind: counting.of, endpoint, isFollowed } };
     }
     default:
       return { id, count, destination, of: { kind: 'refusals', reason: counting.of } };

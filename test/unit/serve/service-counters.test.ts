@@ -169,9 +169,8 @@ function outcomes(tried: number, answered: number, resets: number, at: string): 
   const destination = { address: address('10.96.0.1'), port: 80, protocol: 'TCP' } as const;
   const counts = { endpoint: tried, answers: answered, resets } as const;
   return (['endpoint', 'answers', 'resets'] as const).map((kind) => {
-    const isFollowed = kind === 'endpoint';
-    const of = isFollowed ? { kind, endpoint: at, isFollowed } : { kind, endpoint: at };
-    return { id: `${kind} ${at}`, count: counts[kind], destination, of } as Count;
+    const of = { kind, endpoint: at, isFollowed: true };
+    return { id: `${kind} ${at}`, count: counts[kind], destination, of };
   });
 }
 
@@ -286,6 +285,23 @@ describe('endpoints that accept no connection', () => {
     expect(await failing(node, 20_000)).toEqual([]);
     const { services } = (await node.counters.read())!;
     expect(services[0]!.endpoints.get(own)).toEqual({ connections: 9 });
+  });
+
+  it('are not those whose answers may be missing', async () => {
+    const node = new Node();
+    const counted = async (isFollowed: boolean, ...counts: [number, number, number]) => {
+      node.counts = outcomes(...counts, own).map((one) => {
+        return { ...one, of: { ...one.of, isFollowed } } as Count;
+      });
+      return failing(node, 20_000);
+    };
+    await counted(false, 9, 0, 0);
+    expect(await counted(false, 9, 3, 2)).toEqual([]);
+    const { services } = (await node.counters.read())!;
+    expect(services[0]!.endpoints.get(own)).toEqual({ connections: 9 });
+    expect(await counted(true, 9, 3, 2)).toEqual([]);
+    const { outcomes: all } = (await node.counters.read())!.services[0]!;
+    expect(all).toEqual({ tried: 0, answered: 0, reset: 0 });
   });
 
   it('are not those whose answers could not be read', async () => {
