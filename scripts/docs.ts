@@ -39,7 +39,9 @@ function flagRow(key: SettingKey): string[] {
   const { shorthand, origin, deprecated, withConfig } = settingTable[key];
   const short = shorthand === undefined ? '' : `${code(`-${shorthand}`)}, `;
   const rules = settingRules(key);
+  const isInField = !key.startsWith('--') && flagMeaning(key) === settingTable[key].meaning;
   const marks = [
+    isInField ? '' : flagMeaning(key),
     origin === 'own' ? 'Not a flag of kube-proxy.' : '',
     deprecated === undefined ? '' : `Deprecated: ${deprecated}`,
     rules === '' ? '' : `Value: ${rules}.`,
@@ -50,7 +52,7 @@ function flagRow(key: SettingKey): string[] {
     code(shownDefault(key)),
     withConfig === 'kept' || key === '--config' ? 'yes' : 'no',
     key.startsWith('--') ? '' : code(key),
-    [flagMeaning(key), ...marks].join(' '),
+    marks.join(' '),
   ];
 }
 
@@ -72,6 +74,9 @@ units: \`250ms\`, \`30s\`, \`1h30m\`.
 
 With \`--config FILE\`, the file counts and most flags do not, as in kube-proxy; the column
 “With \`--config\`” says which still do. The flags that are dropped are named in a warning.
+
+A flag with a field means what the field means: [configuration.md](configuration.md), or
+\`fairlead help flags\`.
 
 ${groups.join('\n')}
 ## Flags that are not known
