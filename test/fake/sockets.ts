@@ -16,6 +16,8 @@ export class WrittenSockets implements Sockets {
     for (const one of this.#open.values()) if (one.address.family === family) yield one;
   }
 
+  async untilLocal(): Promise<void> {}
+
   async open(frontend: ServedFrontend): Promise<Refusal | undefined> {
     this.refusals -= 1;
     if (this.refusals >= 0) return { code: 'EADDRINUSE', message: 'taken', isLasting: false };

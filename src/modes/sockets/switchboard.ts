@@ -3,6 +3,7 @@
  * change of configuration replaces planners.
  */
 import { getSystemErrorMessage } from 'node:util';
+import { untilLocal } from '../../kernel/local-routes.ts';
 import { Address, type Family, formatAddress } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import { formatFrontend } from '../../state/conflict.ts';
@@ -29,7 +30,7 @@ export interface Refusal {
 /** What batches and planners need of the Switchboard. */
 export type Sockets = Pick<
   Switchboard,
-  'get' | 'frontends' | 'open' | 'update' | 'close' | 'isBusy'
+  'get' | 'frontends' | 'untilLocal' | 'open' | 'update' | 'close' | 'isBusy'
 >;
 
 /** The error of a system call, with the address and port that it may not name. */
@@ -66,6 +67,9 @@ export class Switchboard {
       if (frontend.address.family === family) yield frontend;
     }
   }
+
+  /** Waits for IPv6 addresses that have just been bound; see `kernel/local-routes.ts`. */
+  readonly untilLocal = untilLocal;
 
   /** Opens a socket for the frontend, unless it has one. Resolves to undefined on success. */
   async open(frontend: ServedFrontend): Promise<Refusal | undefined> {

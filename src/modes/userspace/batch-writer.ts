@@ -21,7 +21,7 @@ import type { WrittenBatch } from '../mode.ts';
 import { type ServedFrontend, sameFrontend } from '../sockets/frontends.ts';
 import type { Sockets } from '../sockets/switchboard.ts';
 import type { LingeringAddresses } from './lingering.ts';
-import { addLink, linkName, untilLocal } from './link.ts';
+import { addLink, linkName } from './link.ts';
 import type { BoundAddress, UserspaceObjects } from './observation.ts';
 
 interface Planned<T> {
@@ -106,7 +106,8 @@ export class UserspaceBatchWriter implements Writer<UserspaceObjects> {
     const added = this.#added(answer);
     const binding = without('EEXIST', answer);
     if (binding.kind === 'failed') return undo(kernel, added, binding.failures);
-    if (this.#family === 'IPv6') await untilLocal(this.#bound.map(({ value }) => value));
+    const bound = this.#bound.map(({ value }) => value);
+    if (this.#family === 'IPv6') await this.#sockets.untilLocal(bound);
     const { failures, opened } = await this.#open();
     if (failures.length > 0) {
       for (const id of opened) this.#sockets.close(id);

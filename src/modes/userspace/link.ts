@@ -1,10 +1,7 @@
 /** The link that makes addresses of Services local. */
-
-import { setTimeout as sleep } from 'node:timers/promises';
 import { isPassing } from '../../kernel/errors.ts';
 import { failureOf, refusal } from '../../kernel/failures.ts';
 import type { Kernel, KernelFailure, KernelReader } from '../../kernel/kernel.ts';
-import { localAddresses } from '../../kernel/local-routes.ts';
 import { advice, type MissingFeature } from '../../kernel/nft/probe.ts';
 import { type KernelOp, kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
@@ -64,22 +61,4 @@ function attempt(kernel: Kernel, op: KernelOp): Promise<KernelFailure | undefine
   const writer = new RecordWriter(kernelOps, 256);
   writer.write(op.kind, op);
   return failureOf(kernel, writer.finish());
-}
-
-const checkMs = 2;
-const patienceMs = 1000;
-
-/**
- * The kernel adds the route of an IPv6 address later than the address (addrconf_dad_work). Resolves
- * when all of these addresses have their routes, or after a while.
- */
-export async function untilLocal(addresses: readonly Uint8Array[]): Promise<void> {
-  if (addresses.length === 0) return;
-  const texts = addresses.map((bytes) => Buffer.from(bytes).toString('hex'));
-  const endMs = performance.now() + patienceMs;
-  while (performance.now() < endMs) {
-    const local = localAddresses();
-    if (local === undefined || texts.every((text) => local.has(text))) return;
-    await sleep(checkMs);
-  }
 }
