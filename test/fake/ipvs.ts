@@ -104,6 +104,19 @@ export class FakeIpvs {
     return lines.map((line) => `${line}\n`).join('');
   }
 
+  /** Real servers, each as often as its weight says; undefined: there is no such service. */
+  serversOf(to: { readonly protocol: number; readonly daddr: Uint8Array; readonly dport: number }) {
+    const { daddr: address, dport: port, protocol } = to;
+    const service = this.#services.get(keyOf({ protocol, address, port } as ServiceKey));
+    if (service === undefined) return undefined;
+    return [...service.destinations.values()].flatMap((one) =>
+      Array<{ address: Uint8Array; port: number }>(one.weight).fill({
+        address: one.destination,
+        port: one.destinationPort,
+      }),
+    );
+  }
+
   #settings(op: Extract<IpvsOp, { kind: 'virtualServiceAdd' | 'virtualServiceSet' }>) {
     if (!this.schedulers.has(op.scheduler)) throw new Refusal('ENOENT');
     const most = op.family === 2 ? 32 : 128;

@@ -314,7 +314,10 @@ export class FakeKernel implements Kernel {
 
   /** What becomes of the first packet of a connection. */
   evaluate(packet: Packet): Outcome {
-    return evaluate(this.#tables, packet);
+    return evaluate(this.#tables, packet, undefined, {
+      isBound: (address) => this.links.isBound(address),
+      servers: (to) => this.ipvs.serversOf(to),
+    });
   }
 
   /** Evaluates the packet, and reports it to those who read events of traced packets. */

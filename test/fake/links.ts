@@ -107,6 +107,12 @@ export class FakeLinks {
     return found && [...found.addresses.keys()].sort();
   }
 
+  /** Whether a link has this address alone. */
+  isBound(address: string): boolean {
+    const key = `${address}/${address.includes(':') ? 128 : 32}`;
+    return [...this.#links.values()].some(({ addresses }) => addresses.has(key));
+  }
+
   #add(name: string, type: string): void {
     this.#lastIndex += 1;
     const shape = { index: this.#lastIndex, type, flags: 0, master: 0, leaves: 0 } as const;

@@ -20,6 +20,7 @@ import {
 } from '../../src/kernel/nft/constants.ts';
 import { type Expression, noRegister, unknownIndex } from '../../src/kernel/ops.ts';
 import { addressBytes, type Family } from '../../src/net/address.ts';
+import type { Chance } from './chance.ts';
 import { hashed } from './jhash.ts';
 import { compareEdges, kindOf } from './nft-elements.ts';
 import { readRule } from './nft-rule.ts';
@@ -33,10 +34,10 @@ export interface PacketState {
   daddr: Uint8Array;
   readonly protocol: number;
   dport: number;
-  readonly iif: string;
-  readonly random: number;
-  /** Returns another random number each time, of 31 bits, for the match `statistic` of iptables. */
-  readonly draw: () => number;
+  iif: string;
+  readonly chance: Chance;
+  /** Nothing of it is remembered. */
+  readonly isTrial: boolean;
   readonly isLocal: (address: Uint8Array) => boolean;
   /** The destination that the client connected to. */
   readonly original: { readonly daddr: Uint8Array; readonly dport: number };
@@ -69,10 +70,19 @@ type Final = 'accept' | 'drop' | 'reject';
 type RuleResult = Final | { readonly code: number; readonly chain: string } | undefined | 'break';
 type Kind<K extends Expression['kind']> = Extract<Expression, { kind: K }>;
 
+/** Rules are read once, for thousands of packets. */
+const rules = new WeakMap<Uint8Array, readonly Expression[]>();
+
+function ruleOf(bytes: Uint8Array): readonly Expression[] {
+  const rule = rules.get(bytes) ?? readRule(bytes);
+  rules.set(bytes, rule);
+  return rule;
+}
+
 /** undefined = the chain ended without a verdict. */
 export function runChain(table: Table, chain: Chain, packet: PacketState): Final | undefined {
   for (const { expressions, handle } of chain.rules) {
-    const result = new Registers(table, packet).run(readRule(expressions));
+    const result = new Registers(table, packet).run(ruleOf(expressions));
     if (result === 'break') continue;
     if (packet.isTraced) packet.tell(eventOf(table, chain, handle, result));
     if (result === undefined) continue;
@@ -157,7 +167,7 @@ class Registers {
       case 'numgen': {
         // A counter may stand at any number, too.
         const { modulus, offset } = expression;
-        return this.#store(expression.register, word((packet.random % modulus) + offset));
+        return this.#store(expression.register, word(packet.chance.below(modulus) + offset));
       }
       case 'hash': {
         const { source, destination, length, modulus, seed } = expression;
@@ -289,6 +299,7 @@ class Registers {
   /** Packets write without a transaction. */
   #update(expression: Kind<'dynset'>): RuleResult {
     if (expression.operation !== NFT_DYNSET_OP.UPDATE) unknown(expression);
+    if (this.#packet.isTrial) return undefined;
     const { elements, fields } = this.#table.sets.get(expression.set) as NftSet;
     const element: Element = {
       key: this.#load(expression.key, fields.keyLength),

@@ -5,6 +5,7 @@
 import { IPPROTO, NF_INET, NFPROTO, NFT_TRACETYPE } from '../../src/kernel/nft/constants.ts';
 import { type Address, type Family, formatAddress, parseAddress } from '../../src/net/address.ts';
 import type { Protocol } from '../../src/net/protocol.ts';
+import { type Chance, chanceOf } from './chance.ts';
 import { headersOf, type PacketState, type RuleEvent, runChain } from './nft-machine.ts';
 import type { BaseChain, Chain, Table, Tables } from './nft-state.ts';
 
@@ -21,6 +22,10 @@ export interface Packet {
   readonly nodeAddresses: readonly string[];
   /** What `numgen` takes its numbers from. */
   readonly random: number;
+  /** Decides in place of `random`. */
+  readonly chance?: Chance;
+  /** Nothing of it is remembered; default: no. */
+  readonly isTrial?: boolean;
 }
 
 export interface Outcome {
@@ -33,14 +38,27 @@ export interface Outcome {
   readonly mark: number;
 }
 
+/** What of a kernel, other than tables, packets meet. */
+export interface Surroundings {
+  /** Whether an address is the node's, in addition to those of the packet. */
+  readonly isBound: (address: string) => boolean;
+  /** The real servers of a virtual service; undefined: there is no such service. */
+  readonly servers: (to: Pick<PacketState, 'daddr' | 'dport' | 'protocol'>) => Servers | undefined;
+}
+type Servers = readonly { readonly address: Uint8Array; readonly port: number }[];
+
+const nothing: Surroundings = { isBound: () => false, servers: () => undefined };
+
 /** The callback receives the events of a traced packet. */
 export function evaluate(
   tables: Tables,
   packet: Packet,
   tell: (event: TracedEvent) => void = () => {},
+  surroundings = nothing,
 ): Outcome {
   const daddr = addressOf(packet.daddr);
   const isOurs = localAddresses(packet.nodeAddresses);
+  const { isBound, servers } = surroundings;
   const state: PacketState = {
     family: daddr.family,
     saddr: addressOf(packet.saddr).bytes,
@@ -48,9 +66,12 @@ export function evaluate(
     protocol: IPPROTO[packet.protocol],
     dport: packet.dport,
     iif: packet.iif ?? '',
-    random: packet.random,
-    draw: drawsFrom(packet.random),
-    isLocal: (bytes) => isOurs(formatAddress(bytes)),
+    chance: packet.chance ?? chanceOf(packet.random),
+    isTrial: packet.isTrial ?? false,
+    isLocal: (bytes) => {
+      const text = formatAddress(bytes);
+      return isOurs(text) || isBound(text);
+    },
     original: { daddr: daddr.bytes, dport: packet.dport },
     translated: false,
     masqueraded: false,
@@ -59,8 +80,10 @@ export function evaluate(
     isTraced: false,
     tell: (event) => tell({ ...event, ...tracedAs(state) }),
   };
-  const verdict = traverse(tables, state, packet.iif === undefined ? 'node' : 'outside');
-  const { translated, masqueraded, mark } = state;
+  const way = new Way(tables, state, servers);
+  const verdict = way.traverse(packet.iif === undefined ? 'node' : 'outside');
+  const { masqueraded, mark } = state;
+  const translated = state.translated || way.isBalanced;
   return { verdict, to: destination(state), translated, masqueraded, mark };
 }
 
@@ -75,25 +98,19 @@ function tracedAs(state: PacketState) {
   };
 }
 
-/** Numbers that look random, always the same for the same `seed` (xorshift). */
-function drawsFrom(seed: number): () => number {
-  let state = Math.imul(seed + 1, 0x9e3779b1) | 1;
-  return () => {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    return state & 0x7fffffff;
-  };
-}
-
 function addressOf(text: string): Address {
   const address = parseAddress(text);
   if (address === undefined) throw new Error(`no address: ${text}`);
   return address;
 }
 
+/** By the list itself, which tests give again and again. */
+const knownAddresses = new WeakMap<readonly string[], ReadonlySet<string>>();
+
 function localAddresses(texts: readonly string[]): (text: string) => boolean {
-  const known = new Set(texts.map((text) => formatAddress(addressOf(text).bytes)));
+  const known =
+    knownAddresses.get(texts) ?? new Set(texts.map((text) => formatAddress(addressOf(text).bytes)));
+  knownAddresses.set(texts, known);
   return (text) => known.has(text) || text.startsWith('127.') || text === '::1';
 }
 
@@ -102,39 +119,87 @@ function destination({ family, daddr, dport }: PacketState): string {
   return family === 'IPv4' ? `${address}:${dport}` : `[${address}]:${dport}`;
 }
 
-/** The routing decision after the first hook decides which hooks follow. */
-function traverse(
-  tables: Tables,
-  state: PacketState,
-  origin: 'node' | 'outside',
-): Outcome['verdict'] {
-  const first = origin === 'node' ? NF_INET.LOCAL_OUT : NF_INET.PRE_ROUTING;
-  const verdict = runHook(tables, state, first);
-  if (verdict !== 'accept') return verdict;
-  const rest =
-    origin === 'node'
-      ? [NF_INET.POST_ROUTING]
-      : state.isLocal(state.daddr)
-        ? [NF_INET.LOCAL_IN]
-        : [NF_INET.FORWARD, NF_INET.POST_ROUTING];
-  for (const hook of rest) {
-    const decided = runHook(tables, state, hook);
-    if (decided !== 'accept') return decided;
-  }
-  return 'accept';
-}
+/** IPVS has its hooks between those of tables (ip_vs_ops). */
+const ipvsPriority: Readonly<Record<number, number>> = {
+  [NF_INET.LOCAL_IN]: 99,
+  [NF_INET.LOCAL_OUT]: -98,
+};
 
-function runHook(tables: Tables, state: PacketState, hook: number): Outcome['verdict'] {
-  let natDone = false;
-  for (const { table, chain, base } of chainsAt(tables, state.family, hook)) {
-    if (base.type === 'nat' && natDone) continue;
-    const before = [state.translated, state.masqueraded].join();
-    const verdict = runChain(table, chain, state) ?? policyOf(table, chain, base, state);
-    if (verdict !== 'accept') return verdict;
-    // The first nat chain that translates decides (nf_nat_inet_fn).
-    natDone ||= before !== [state.translated, state.masqueraded].join();
+/** `sent`: IPVS has taken the packet, and it has left. */
+type Passed = Outcome['verdict'] | 'sent';
+
+class Way {
+  readonly #tables: Tables;
+  readonly #state: PacketState;
+  readonly #servers: Surroundings['servers'];
+  isBalanced = false;
+  #isBack = false;
+
+  constructor(tables: Tables, state: PacketState, servers: Surroundings['servers']) {
+    this.#tables = tables;
+    this.#state = state;
+    this.#servers = servers;
   }
-  return 'accept';
+
+  /** The routing decision after the first hook decides which hooks follow. */
+  traverse(origin: 'node' | 'outside'): Outcome['verdict'] {
+    const first = origin === 'node' ? NF_INET.LOCAL_OUT : NF_INET.PRE_ROUTING;
+    const verdict = this.#hook(first);
+    if (verdict !== 'accept') return verdict === 'sent' ? 'accept' : verdict;
+    const isLocal = this.#state.isLocal(this.#state.daddr);
+    const incoming = isLocal ? [NF_INET.LOCAL_IN] : [NF_INET.FORWARD, NF_INET.POST_ROUTING];
+    const decided = this.#hooks(origin === 'node' ? [NF_INET.POST_ROUTING] : incoming);
+    if (origin === 'outside' || !isLocal || decided !== 'accept') {
+      return decided === 'sent' ? 'accept' : decided;
+    }
+    // It comes in by the loopback device, and is translated no more.
+    this.#state.iif = 'lo';
+    this.#isBack = true;
+    return this.#hooks([NF_INET.PRE_ROUTING, NF_INET.LOCAL_IN]) as Outcome['verdict'];
+  }
+
+  #hooks(hooks: readonly number[]): Passed {
+    for (const hook of hooks) {
+      const decided = this.#hook(hook);
+      if (decided !== 'accept') return decided;
+    }
+    return 'accept';
+  }
+
+  #hook(hook: number): Passed {
+    const state = this.#state;
+    let natDone = false;
+    let balancesAt = ipvsPriority[hook] ?? Number.POSITIVE_INFINITY;
+    for (const { table, chain, base } of chainsAt(this.#tables, state.family, hook)) {
+      if (base.priority > balancesAt) {
+        balancesAt = Number.POSITIVE_INFINITY;
+        const passed = this.#balance();
+        if (passed !== 'accept') return passed;
+      }
+      if (base.type === 'nat' && (natDone || this.#isBack)) continue;
+      const before = [state.translated, state.masqueraded].join();
+      const verdict = runChain(table, chain, state) ?? policyOf(table, chain, base, state);
+      if (verdict !== 'accept') return verdict;
+      // The first nat chain that translates decides (nf_nat_inet_fn).
+      natDone ||= before !== [state.translated, state.masqueraded].join();
+    }
+    return balancesAt === Number.POSITIVE_INFINITY ? 'accept' : this.#balance();
+  }
+
+  /** As ip_vs_in_hook: what leads to another machine is sent from here (ip_vs_nat_send_or_cont). */
+  #balance(): Passed {
+    const state = this.#state;
+    const servers = this.isBalanced || this.#isBack ? undefined : this.#servers(state);
+    if (servers === undefined) return 'accept';
+    if (servers.length === 0) return 'reject';
+    const { address, port } = servers[state.chance.below(servers.length)]!;
+    state.daddr = address;
+    state.dport = port;
+    this.isBalanced = true;
+    if (state.isLocal(address)) return 'accept';
+    const verdict = this.#hooks([NF_INET.LOCAL_OUT, NF_INET.POST_ROUTING]);
+    return verdict === 'accept' ? 'sent' : verdict;
+  }
 }
 
 function policyOf(table: Table, chain: Chain, { policy }: BaseChain, state: PacketState) {

@@ -89,7 +89,7 @@ function isMatch(match: Match, table: Table, packet: PacketState): boolean {
     case 'recent':
       return isRecent(match, table, packet);
     case 'statistic':
-      return packet.draw() < match.probability;
+      return packet.chance.hits(match.probability);
     case 'mark':
       throw new Error('a mark is no structure');
   }
@@ -105,6 +105,7 @@ function isRecent(match: RecentMatch, table: Table, packet: PacketState): boolea
   const source = formatAddress(packet.saddr);
   const list = table.recent.get(match.list) ?? new Set();
   if (match.action === 'rcheck') return list.has(source);
+  if (packet.isTrial) return true;
   table.recent.set(match.list, list.add(source));
   return true;
 }

@@ -450,7 +450,6 @@ export class Simulation {
       return `more than ${batchesMost} batches are in flight`;
     });
     if (!this.#isSteady || this.#time.nowMs < this.#excusedMs) return;
-    const balanced = this.#mode === 'ipvs' ? balancedBy(this.#kernel) : new Map<string, string[]>();
     for (const { endpoints, from, port, protocol, to } of steadyFlows) {
       const v4 = !to.includes(':');
       const saddr = {
@@ -462,10 +461,8 @@ export class Simulation {
       const random = this.#random.below(1000);
       const packet = { saddr, daddr: to, protocol, dport: port, iif, nodeAddresses, random };
       const outcome = this.#kernel.evaluate(packet);
-      const reached = this.#mode === 'ipvs' ? balanced.get(outcome.to) : [outcome.to];
-      const isRight = reached?.[0] !== undefined && reached.every((one) => endpoints.has(one));
-      this.#note('packets', outcome.verdict === 'accept' && isRight, () => {
-        const where = `${reached ?? outcome.to} (${outcome.verdict})`;
+      this.#note('packets', outcome.verdict === 'accept' && endpoints.has(outcome.to), () => {
+        const where = `${outcome.to} (${outcome.verdict})`;
         return `${protocol} from ${from} to ${to}:${port} went to ${where}`;
       });
     }
@@ -492,21 +489,6 @@ export class Simulation {
     this.checks.set(check, (this.checks.get(check) ?? 0) + 1);
     if (!isRight) this.#finding ??= new Finding(check, found());
   }
-}
-
-/** The destinations of each virtual service that get connections, by `10.96.0.1:80`. */
-function balancedBy({ ipvs }: FakeKernel): Map<string, string[]> {
-  const found = new Map<string, string[]>();
-  let service: string[] = [];
-  for (const line of ipvs.text().split('\n')) {
-    const [, key, destination, weight] =
-      /^(?:\w+ (\S+) | {2}-> (\S+) .* weight (\d+))/.exec(line) ?? [];
-    if (key !== undefined) {
-      service = [];
-      found.set(key, service);
-    } else if (destination !== undefined && weight !== '0') service.push(destination);
-  }
-  return found;
 }
 
 /**
