@@ -1,0 +1,39 @@
+/**
+ * `npm run worlds -- [--seed N] [--count M]`: compares what the modes do with packets in M random
+ * worlds, from seed N on; default: 500 from a new seed. It prints a world in which they differ, as
+ * small as it becomes, and how often each rule of docs/differences.md was met.
+ */
+import { parseArgs } from 'node:util';
+import { freshSeed, Random } from '../chaos/random.ts';
+import { type Counts, compare, differenceText, shrunk } from './comparison.ts';
+import { WorldMaker } from './worlds.ts';
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: 'string' },
+    count: { type: 'string', default: '500' },
+    /** Continues after a difference, and leaves its world as large as it is. */
+    all: { type: 'boolean', default: false },
+  },
+});
+const first = Number(values.seed ?? freshSeed());
+const counts: Counts = { worlds: 0, flows: 0, rules: new Map() };
+const beganMs = performance.now();
+for (let seed = first; counts.worlds < Number(values.count); seed += 1) {
+  const world = new WorldMaker(new Random(seed)).world(12);
+  const found = await compare(world, counts, seed);
+  if (found === undefined) continue;
+  process.exitCode = 1;
+  console.log(
+    `--seed ${seed}: ${values.all ? '' : differenceText(await shrunk(world, found), found)}`,
+  );
+  if (!values.all) break;
+  console.log(differenceText({ ...world, rounds: [] }, found));
+}
+const seconds = (performance.now() - beganMs) / 1000;
+for (const [rule, count] of [...counts.rules].sort())
+  console.log(`${String(count).padStart(7)} ${rule}`);
+console.log(
+  `${counts.worlds} worlds from seed ${first}, ${counts.flows} flows in ${seconds.toFixed(0)} s: ` +
+    `${Math.round(counts.worlds / seconds)} worlds/s`,
+);

@@ -1,0 +1,353 @@
+/** A node in one mode, on a fake kernel: what its program makes of objects, and of packets. */
+import { isDeepStrictEqual } from 'node:util';
+import { Engine, Progress } from '../../src/agent/engine.ts';
+import { engineSettings } from '../../src/agent/engine-settings.ts';
+import type { Config } from '../../src/config/config.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import {
+  frontendKey,
+  groupCount,
+  mapNames,
+  nodeAddressKey,
+  packedGroup,
+  writeGroupKey,
+} from '../../src/connect-time/maps/layout.ts';
+import { standardLeaseMs, standardRoom } from '../../src/connect-time/maps/placement.ts';
+import { likeIptables } from '../../src/modes/iptables/filter-part.ts';
+import { iptablesMode } from '../../src/modes/iptables/mode.ts';
+import { ipvsMode } from '../../src/modes/ipvs/mode.ts';
+import type { ModeConfig, ModeName, ProxyMode } from '../../src/modes/mode.ts';
+import { nftablesMode } from '../../src/modes/nftables/mode.ts';
+import { ModePlanner } from '../../src/modes/planner.ts';
+import { Balancer } from '../../src/modes/sockets/balancer.ts';
+import { frontendId } from '../../src/modes/sockets/frontends.ts';
+import { Memories } from '../../src/modes/sockets/memory.ts';
+import { Traffic } from '../../src/modes/sockets/traffic.ts';
+import { UserspaceBackend, type UserspaceTypes } from '../../src/modes/userspace/backend.ts';
+import { userspaceMode } from '../../src/modes/userspace/mode.ts';
+import type { Family } from '../../src/net/address.ts';
+import { EndpointList } from '../../src/net/endpoint-list.ts';
+import { decodeChange, decodeContext, goneChange, kindOf } from '../../src/source/decode.ts';
+import { type Resource, resources } from '../../src/state/change.ts';
+import { ClusterState } from '../../src/state/store.ts';
+import type { Forwarding, Frontend } from '../../src/state/types.ts';
+import type { Raw } from '../fake/api-server-store.ts';
+import { type Odds, oddsOf } from '../fake/chance.ts';
+import { FakeConntrack } from '../fake/conntrack.ts';
+import { FakeKernel } from '../fake/kernel.ts';
+import type { Packet } from '../fake/nft-packet.ts';
+import { WrittenSockets } from '../fake/sockets.ts';
+import { address } from '../unit/state/build.ts';
+import { ToyClock } from '../unit/sync/double.ts';
+import { type Edit, interfaces, ownNode } from './worlds.ts';
+
+/** `default`: an empty mode. */
+export type Subject = ModeName | 'default';
+export const subjects = [
+  'nftables',
+  'default',
+  'iptables',
+  'ipvs',
+  'userspace',
+] as const satisfies readonly Subject[];
+
+/** A connection that a client makes. */
+export type Flow = Pick<Packet, 'saddr' | 'daddr' | 'protocol' | 'dport' | 'iif'>;
+
+export interface Taking {
+  readonly forwarding: Forwarding;
+  readonly frontend: Frontend;
+}
+
+const directory = '/sys/fs/bpf/fairlead';
+
+export class ModeNode {
+  readonly subject: Subject;
+  readonly kernel = new FakeKernel();
+  readonly #config: Config;
+  readonly #mode: ProxyMode;
+  readonly #sockets = new WrittenSockets();
+  readonly #clock = new ToyClock(turns);
+  readonly #objects = new Map<string, Raw>();
+  readonly #decoding = decodeContext(ownNode);
+  #interfaces: readonly string[] = interfaces;
+  /** Since the last edit, by flow. */
+  readonly #answers = new Map<string, Odds>();
+  #interfacesChanged = (): void => {};
+  #state = new ClusterState();
+  #engine!: Engine;
+  #progress = new Progress([]);
+  #settings: unknown;
+  #end = new AbortController();
+  #running: Promise<void> = Promise.resolve();
+  #failure: Error | undefined;
+
+  constructor(subject: Subject, flags: readonly string[]) {
+    this.subject = subject;
+    this.#config = configOf(subject, flags);
+    this.#mode = modeOf(subject, this.#sockets);
+    this.kernel.ipvs.present = subject === 'ipvs';
+  }
+
+  /** Brings changes into force. Rejects if it fails, or if the kernel refuses anything. */
+  async take(edits: readonly Edit[]): Promise<void> {
+    this.#answers.clear();
+    let isRestarted = false;
+    for (const edit of edits) {
+      if ('put' in edit) this.#put(edit.put);
+      else if ('gone' in edit) this.#delete(edit.gone);
+      else if ('restart' in edit) isRestarted = true;
+      else this.#interfaces = edit.interfaces;
+    }
+    if (isRestarted) await this.#restart();
+    const settings = this.#engineSettings();
+    if (!isDeepStrictEqual(settings, this.#settings)) await this.#replaceEngine(settings);
+    this.#interfacesChanged();
+    this.#engine.wake();
+    // Longest rest, twice.
+    for (let i = 0; i < 200 && !this.#progress.upToDate; i += 1) {
+      await this.#clock.pass(10);
+      if (this.#failure !== undefined) throw this.#failure;
+    }
+    if (!this.#progress.upToDate) throw new Error('not everything is in force after 2 s');
+    const aside = this.#engine.families.flatMap(({ quarantined }) => [...quarantined]);
+    if (aside.length > 0) throw new Error(`set aside: ${aside}`);
+  }
+
+  get objects(): Iterable<Raw> {
+    return this.#objects.values();
+  }
+
+  async stop(): Promise<void> {
+    this.#end.abort();
+    await this.#running;
+  }
+
+  /** The addresses of the node, and those of Services that it has. */
+  isLocal(text: string): boolean {
+    return this.#interfaces.includes(text) || this.kernel.links.isBound(text);
+  }
+
+  config(family: Family): ModeConfig {
+    return this.#engine.setting(family)!.config;
+  }
+
+  /** Which frontend takes the packet. */
+  frontendAt(flow: Flow): Taking | undefined {
+    const { key } = address(flow.daddr);
+    const found = this.#frontendsOf(flow).find(({ frontend }) => frontend.address?.key === key);
+    return found ?? this.nodePortAt(flow);
+  }
+
+  /** `anywhere`: also at an address that has no node ports. */
+  nodePortAt(flow: Flow, where?: 'anywhere'): Taking | undefined {
+    const { daddr } = flow;
+    const to = address(daddr);
+    const { nodePortAddresses } = this.#engine.setting(to.family)!.environment;
+    const isOpen =
+      nodePortAddresses === 'all' || where === 'anywhere'
+        ? this.#interfaces.includes(daddr)
+        : nodePortAddresses.some(({ key }) => key === to.key);
+    const all = isOpen ? this.#frontendsOf(flow) : [];
+    return all.find(({ frontend }) => frontend.address === undefined);
+  }
+
+  #frontendsOf({ daddr, dport, protocol }: Flow): Taking[] {
+    const { family } = address(daddr);
+    const sync = this.#engine.families.find((one) => one.family === family)!;
+    return [...sync.desired.values()]
+      .filter(({ servicePort }) => servicePort.protocol === protocol)
+      .flatMap((forwarding) => forwarding.frontends.map((frontend) => ({ forwarding, frontend })))
+      .filter(({ frontend }) => frontend.port === dport);
+  }
+
+  /** Those that are in force at an address, whatever their port. */
+  frontends(text: string): Frontend[] {
+    const { key, family } = address(text);
+    const sync = this.#engine.families.find((one) => one.family === family)!;
+    const all = [...sync.desired.values()].flatMap(({ frontends }) => frontends);
+    return all.filter((frontend) => frontend.address?.key === key);
+  }
+
+  /** What becomes of the first packet of a connection, in words, with the probability of each. */
+  answer(flow: Flow): Odds {
+    const { daddr, dport, iif, protocol, saddr } = flow;
+    const key = `${protocol} ${saddr} ${iif} ${daddr} ${dport}`;
+    const known = this.#answers.get(key);
+    if (known !== undefined) return known;
+    const odds = this.subject === 'userspace' ? this.#bySocket(flow) : this.#byRules(flow, true);
+    this.#answers.set(key, odds);
+    return odds;
+  }
+
+  /** Makes the connection: what is remembered of it stays. */
+  connect(flow: Flow): string {
+    return [...this.#byRules(flow, false).keys()][0]!;
+  }
+
+  /** The same where programs translate, for processes of the node and its pods. */
+  answerAtConnectTime(flow: Flow): Odds | undefined {
+    const to = address(flow.daddr);
+    const { frontends, endpoints } = mapNames[to.family];
+    const at = (key: Uint8Array) =>
+      this.kernel.bpf.maps.get(`${directory}/${frontends}`)?.get(hex(key));
+    const own = at(nodeAddressKey(to));
+    const value =
+      at(frontendKey(to, flow.dport)) ?? (own && at(frontendKey(undefined, flow.dport)));
+    if (flow.protocol !== 'TCP' || value === undefined) return undefined;
+    const pool = Buffer.from(value, 'hex');
+    const count = pool.readUInt32LE(16);
+    if (count === 0) return undefined;
+    const groups = Array.from({ length: groupCount(count) }, (_, number) => {
+      const key = new Uint8Array(24);
+      writeGroupKey(key, 0, pool.subarray(0, 16), number);
+      const group = this.kernel.bpf.maps.get(`${directory}/${endpoints}`)?.get(hex(key)) ?? '';
+      return packedGroup(to.family, Buffer.from(group, 'hex'));
+    });
+    return oddsOfPool(EndpointList.from(to.family, Buffer.concat(groups)), '');
+  }
+
+  #byRules(flow: Flow, isTrial: boolean): Odds {
+    const { daddr, iif } = flow;
+    // A connection of the node to an address that it has itself comes from there.
+    const saddr = iif === undefined && this.isLocal(daddr) ? daddr : flow.saddr;
+    const nodeAddresses = this.#interfaces;
+    const packet = { ...flow, saddr, nodeAddresses, random: 0, isTrial };
+    const once = (chance?: Packet['chance']): string => {
+      const outcome = this.kernel.evaluate({ ...packet, ...(chance && { chance }) });
+      if (outcome.verdict !== 'accept') return outcome.verdict;
+      const end = outcome.translated ? outcome.to : 'untouched';
+      return outcome.masqueraded ? `${end} masqueraded` : end;
+    };
+    return isTrial ? oddsOf(once) : new Map([[once(), 1]]);
+  }
+
+  #bySocket({ daddr, dport, iif, protocol, saddr }: Flow): Odds {
+    const frontend = this.#sockets.get(frontendId(address(daddr), protocol, dport));
+    const isBound = this.kernel.links.isBound(daddr);
+    if (frontend === undefined) return new Map([[isBound ? 'reject' : 'untouched', 1]]);
+    const client = iif === undefined ? daddr : saddr;
+    const end = new Balancer(frontend, new Memories(), new Traffic()).first(client);
+    if (end !== undefined) return oddsOfPool(end.pool, ' masqueraded');
+    return new Map([[protocol === 'UDP' ? 'drop' : 'reject', 1]]);
+  }
+
+  #put(raw: Raw): void {
+    const resource = resourceOf(String(raw.kind));
+    const { name, namespace } = raw.metadata as Raw;
+    const key = namespace === undefined ? `${name}` : `${namespace}/${name}`;
+    this.#objects.set(`${raw.kind} ${key}`, raw);
+    const { change } = decodeChange(resource, raw, this.#decoding);
+    this.#state.apply(change ?? goneChange(resource, key));
+  }
+
+  #delete(subject: string): void {
+    const [kind = '', key = ''] = subject.split(' ');
+    this.#objects.delete(subject);
+    this.#state.apply(goneChange(resourceOf(kind), key));
+  }
+
+  async #restart(): Promise<void> {
+    await this.stop();
+    this.kernel.restart();
+    this.#settings = undefined;
+    this.#state = new ClusterState();
+    for (const raw of this.#objects.values()) this.#put(raw);
+  }
+
+  #engineSettings() {
+    return engineSettings({
+      config: this.#config,
+      mode: this.#mode,
+      families: ['IPv4', 'IPv6'],
+      node: this.#state.node,
+      isLiberal: false,
+      // The maps are those of no other mode's rules.
+      connectTime:
+        this.subject !== 'nftables'
+          ? undefined
+          : {
+              ...{ directory, cgroup: '/sys/fs/cgroup', reach: 'all', excludes: false },
+              ...{ room: standardRoom, secret: new Uint8Array(16), leaseMs: standardLeaseMs },
+            },
+    });
+  }
+
+  async #replaceEngine(settings: ReturnType<typeof engineSettings>): Promise<void> {
+    await this.stop();
+    this.#settings = settings;
+    this.#progress = new Progress([]);
+    this.#end = new AbortController();
+    for (const resource of resources) this.#state.markSynced(resource);
+    this.#engine = new Engine({
+      ...{ settings, mode: this.#mode, state: this.#state, clock: this.#clock },
+      ...{ progress: this.#progress, kernel: this.kernel, conntrack: new FakeConntrack() },
+      interfaces: () => ['127.0.0.1', '::1', ...this.#interfaces].map(address),
+      followInterfaces: (changed) => {
+        this.#interfacesChanged = changed;
+        return () => {};
+      },
+      observer: () => {},
+      conntrackObserver: () => {},
+      excludedCgroups: () => undefined,
+      health: { isAny: false, maxEjected: 0, parts: () => undefined, services: () => [] },
+      resolved: () => {},
+      changed: () => {},
+    });
+    this.#running = this.#engine.run(this.#end.signal).catch((error: Error) => {
+      this.#failure = error;
+    });
+  }
+}
+
+function modeOf(subject: Subject, sockets: WrittenSockets): ProxyMode {
+  switch (subject) {
+    case 'nftables':
+      return nftablesMode;
+    case 'default':
+      return likeIptables(nftablesMode);
+    case 'iptables':
+      return iptablesMode();
+    case 'ipvs':
+      return ipvsMode;
+    case 'userspace':
+      return {
+        ...userspaceMode(),
+        planner: (config, environment) =>
+          new ModePlanner<UserspaceTypes>({
+            ...{ family: config.family, environment, bindsAddresses: true },
+            backend: () => new UserspaceBackend(config, sockets),
+          }),
+      };
+  }
+}
+
+function configOf(subject: Subject, flags: readonly string[]): Config {
+  const name = subject === 'default' ? '' : subject;
+  const loaded = loadConfig([`--proxy-mode=${name}`, '--master=http://api', ...flags], {
+    readFile: () => {
+      throw new Error('there is no file');
+    },
+  });
+  if (loaded.kind !== 'run') throw new Error(JSON.stringify(loaded));
+  return loaded.config;
+}
+
+/** Lets what waits for nothing else run. */
+async function turns(): Promise<void> {
+  for (let i = 0; i < 3; i += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
+function oddsOfPool(pool: EndpointList, words: string): Odds {
+  const odds = new Map<string, number>();
+  for (const text of pool.texts()) {
+    odds.set(`${text}${words}`, (odds.get(`${text}${words}`) ?? 0) + 1 / pool.length);
+  }
+  return odds;
+}
+
+function resourceOf(kind: string): Resource {
+  return resources.find((resource) => kindOf[resource] === kind)!;
+}
+
+const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
