@@ -421,8 +421,11 @@ export class Simulation {
       while (rest !== undefined) {
         const { body } = await this.#asked(`/fairlead/v1/${what}?limit=3${rest}`, program);
         const page: { items: object[]; continue?: string } = JSON.parse(body);
-        // The order of lists, also in texts, is that of arrival.
-        for (const item of page.items) items.push(`${what} ${words(JSON.stringify(item))}`);
+        // The order of lists is that of arrival, and texts name the first few.
+        for (const item of page.items) {
+          const said = JSON.stringify(item, (key, value) => (key === 'text' ? undefined : value));
+          items.push(`${what} ${words(said)}`);
+        }
         rest = page.continue && `&continue=${encodeURIComponent(page.continue)}`;
       }
     }
