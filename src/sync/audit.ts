@@ -66,6 +66,8 @@ type State =
       readonly writers: Writers;
       readonly by: Committer | undefined;
       drift: Drift;
+      /** How long the last batch took. */
+      commitMs: number;
     };
 
 type Observed = Observation | 'stale' | Error;
@@ -210,8 +212,9 @@ export class Audit {
   }
 
   /**
-   * Does what is due for at most one slice of the event loop. No batch may be in flight. A
-   * comparison reports its findings when it is over.
+   * Does what is due for at most one slice of the event loop, or for as long as the last batch of
+   * the comparison took. No batch may be in flight. A comparison reports its findings when it is
+   * over.
    */
   async step(): Promise<Failure | undefined> {
     switch (this.#state.kind) {
@@ -302,7 +305,7 @@ export class Audit {
     const records = [...tracked.values()].values();
     const repair = await result.repair(newPacer().pause);
     const { drift } = repair;
-    this.#state = { kind: 'comparing', repair, records, writers, by: this.#by, drift };
+    this.#state = { kind: 'comparing', repair, records, writers, by: this.#by, drift, commitMs: 0 };
     this.#by = undefined;
     return undefined;
   }
@@ -310,14 +313,19 @@ export class Audit {
   async #compare(state: State & { kind: 'comparing' }): Promise<Failure | undefined> {
     const { applier, clock, newPacer, planner } = this.#options;
     const pacer = newPacer();
+    const beganMs = clock.now();
     let done = false;
-    while (!done && (!pacer.due || planner.indivisible)) {
+    // In mode iptables the kernel checks all rules in each commit, however little that changes.
+    const isSoon = (): boolean => clock.now() - beganMs < state.commitMs;
+    while (!done && (!pacer.due || planner.indivisible || isSoon())) {
       if (pacer.due) await pacer.rest();
       done = this.#compareNext(state);
     }
     if (done) state.drift = addDrift(state.drift, await state.repair.finish(pacer.pause));
+    const comparedMs = clock.now();
     const failure = await applier.finish('audit');
     if (failure !== undefined) return failure;
+    state.commitMs = clock.now() - comparedMs;
     if (!done) {
       await pacer.rest();
       return undefined;

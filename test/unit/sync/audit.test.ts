@@ -282,6 +282,33 @@ describe('the audit', () => {
     expect(world.forwarded).toEqual(world.wanted);
   });
 
+  it('repairs with few commits where a commit takes long', async () => {
+    const world = await running(50, new World({ sliceMs: 1 }));
+    const { clock, kernel } = world;
+    const [apply, now] = [kernel.apply.bind(kernel), clock.now.bind(clock)];
+    // Comparing takes time, and each commit 100 ms.
+    let spentMs = 0;
+    clock.now = () => {
+      spentMs += 0.1;
+      return now() + spentMs;
+    };
+    kernel.apply = (bytes) => {
+      spentMs += 100;
+      return apply(bytes);
+    };
+    const before = kernel.commits;
+    kernel.meddle((objects) => {
+      for (const name of objects.keys()) if (name.startsWith('f ')) objects.delete(name);
+    });
+    for (const watch of kernel.watches) watch.changed();
+    for (let i = 0; i < 300; i += 1) {
+      await clock.pass(10);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(world.forwarded).toEqual(world.wanted);
+    expect(kernel.commits - before).toBe(2);
+  });
+
   it('does not undo a change that was made during the comparison', async () => {
     const world = new World({ sliceMs: 0 });
     await running(30, world);
