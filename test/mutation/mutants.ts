@@ -198,7 +198,7 @@ export function withMutants(source: string, mutants: readonly Mutant[]): string 
     users.map(({ type, start, end }) => {
       const probe = `globalThis.mutant(${id})`;
       return type === 'BlockStatement'
-        ? { start: start + 1, end: start + 1, made: () => `${probe};` }
+        ? { start: start + 1, end: start + 1, made: (was: string) => `${probe};${was}` }
         : { start, end, made: (was: string) => `(${probe}, ${was})` };
     }),
   );
