@@ -199,7 +199,10 @@ export function printEntries(packed: PackedEntries, { key, data }: SetTypes): st
     return String.fromCharCode(...entries.subarray(start, start + length));
   };
   for (let i = 0; i < count; i += 1) {
+    const keyAt = offset;
     const parts = take(key);
+    // One value alone is not padded.
+    offset = keyAt + keyLength;
     let text = parts.join(' . ');
     if ((shape & ElementShape.flags) !== 0) {
       const isEnd = view.getUint32(offset, true) === NFT_SET_ELEM_INTERVAL_END;

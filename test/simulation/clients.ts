@@ -6,7 +6,7 @@ import { joinHostPort } from '../../src/net/address.ts';
 import type { Random } from '../chaos/random.ts';
 import { FakeConntrack, kernelRefusal } from '../fake/conntrack.ts';
 import type { FakeKernel } from '../fake/kernel.ts';
-import { nodeAddresses } from './node-program.ts';
+import { nodeAddresses } from './machine.ts';
 import { type ObjectLife, randomTarget } from './objects.ts';
 
 type Target = ReturnType<typeof randomTarget>;

@@ -11,6 +11,8 @@ interface NetworkOptions {
   readonly time: VirtualTime;
   readonly random: Random;
   readonly accept: (socket: Duplex) => void;
+  /** No process can open another socket. */
+  readonly isShort: () => boolean;
 }
 
 export class FakeNetwork {
@@ -54,8 +56,9 @@ export class FakeNetwork {
     client.peer = server;
     server.peer = client;
     if (this.#dead.has(port) || this.weather === 'silent') return client;
-    if (this.weather === 'refused') {
-      const error = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
+    const code = this.#options.isShort() ? 'EMFILE' : 'ECONNREFUSED';
+    if (this.weather === 'refused' || code === 'EMFILE') {
+      const error = Object.assign(new Error(`connect ${code}`), { code });
       time.after(random.below(3), () => client.destroy(error));
       return client;
     }

@@ -1,30 +1,33 @@
 /** The program on its node: started, asked, killed and started again. The kernel stays. */
 import { App } from '../../src/agent/app.ts';
+import { holdNamespace } from '../../src/cli/instance.ts';
+import { Reload } from '../../src/cli/reload.ts';
+import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
+import { MachineAddresses } from '../../src/host/interfaces.ts';
 import type { Conntrack } from '../../src/kernel/conntrack.ts';
 import { KernelError } from '../../src/kernel/errors.ts';
 import type { ApplyResult, Kernel } from '../../src/kernel/kernel.ts';
 import { builtModes, selectMode } from '../../src/modes/index.ts';
-import type { ModeName } from '../../src/modes/mode.ts';
 import type { FromThread, ToThread } from '../../src/serve/http/wire.ts';
 import { loggerTo } from '../../src/serve/log.ts';
 import { bodyBytes } from '../../src/serve/reply.ts';
 import { KubernetesSource } from '../../src/source/kubernetes/source.ts';
 import type { Clock } from '../../src/time/clock.ts';
 import type { Random } from '../chaos/random.ts';
+import { kernelRefusal } from '../fake/conntrack.ts';
 import { delivered, type FakeKernel } from '../fake/kernel.ts';
-import { address } from '../unit/state/build.ts';
+import { type Machine, nodeName } from './machine.ts';
 import type { VirtualTime } from './virtual-time.ts';
-
-export const nodeName = 'node-1';
-export const nodeAddresses = ['192.0.2.1', '2001:db8::1'];
 
 interface ProgramOptions {
   readonly time: VirtualTime;
   readonly random: Random;
   readonly kernel: FakeKernel;
   readonly conntrack: Conntrack;
-  readonly mode: ModeName;
+  readonly machine: Machine;
+  /** It takes the lock of the network namespace first. */
+  readonly locks: boolean;
   /** The port of its API server, which no other start has. */
   readonly port: number;
   /** Called after each batch that the kernel has applied or refused. */
@@ -52,7 +55,7 @@ export class Edge implements Kernel {
   async apply(ops: Uint8Array): Promise<ApplyResult> {
     this.inFlight += 1;
     await this.#pass();
-    const result = this.#kernel.applyNow(ops);
+    const result = this.#isShort() ? noMemory : this.#kernel.applyNow(ops);
     // What is only checked ends with an op that is refused.
     const isOnlyChecked = Buffer.from(ops).includes('fairlead-check');
     this.#options.written(isOnlyChecked ? 'applied' : result.kind);
@@ -64,6 +67,7 @@ export class Edge implements Kernel {
   async dump(...given: Parameters<Kernel['dump']>): ReturnType<Kernel['dump']> {
     await this.#pass();
     const [request, take] = given;
+    if (this.#isShort()) throw kernelRefusal('ENOMEM');
     const result = await this.#kernel.dump(request);
     await this.#pass();
     return delivered(result, take);
@@ -71,6 +75,7 @@ export class Edge implements Kernel {
 
   async generation(): Promise<number> {
     await this.#pass();
+    if (this.#isShort()) throw kernelRefusal('ENOMEM');
     return this.#kernel.generation();
   }
 
@@ -108,10 +113,12 @@ export class Edge implements Kernel {
     return {
       dump: async (request) => {
         await this.#pass();
+        if (this.#isShort()) throw kernelRefusal('ENOMEM');
         return conntrack.dump(request);
       },
       delete: async (entries) => {
         await this.#pass();
+        if (this.#isShort()) throw kernelRefusal('ENOMEM');
         return conntrack.delete(entries);
       },
       close: () => {},
@@ -120,6 +127,11 @@ export class Edge implements Kernel {
 
   close(): void {
     if (!this.isDead) this.#kernel.close();
+  }
+
+  #isShort(): boolean {
+    const { machine } = this.#options;
+    return machine.shortage === 'memory' && machine.isRefused();
   }
 
   #pass(): Promise<void> {
@@ -131,6 +143,12 @@ export class Edge implements Kernel {
     });
   }
 }
+
+const noMemory: ApplyResult = {
+  kind: 'failed',
+  failures: [{ op: undefined, entry: undefined, code: 'ENOMEM', message: 'refused' }],
+  partly: false,
+};
 
 interface Answer {
   readonly status: number;
@@ -147,33 +165,36 @@ export class NodeProgram {
   #received: (message: FromThread) => void = () => {};
   #asked = 0;
   #app: App | undefined;
+  #reload: Reload | undefined;
   /** Why it ended; undefined: it runs. */
   ended: Error | 'stopped' | undefined;
+  /** It was asked to end, or ends itself for a changed configuration. */
+  mayEnd = false;
 
   constructor(options: ProgramOptions) {
     this.#options = options;
     this.edge = new Edge(options);
   }
 
+  get port(): number {
+    return this.#options.port;
+  }
+
+  /** Rejects where the process would end with an error. */
   async start(): Promise<void> {
-    const { log, mode, port, random, time } = this.#options;
-    const loaded = loadConfig(
-      [
-        `--master=http://api:${port}`,
-        `--proxy-mode=${mode}`,
-        '--cluster-cidr=10.244.0.0/16,fd00:10:244::/56',
-      ],
-      {
-        readFile: () => {
-          throw new Error('there is no file');
-        },
-      },
-    );
+    const { locks, log: write, port } = this.#options;
+    const { signal } = this.#stop;
+    const log = loggerTo({ write }, 0);
+    if (locks) await holdNamespace(log, { ignoreOther: false, signal, name: String(port) });
+    if (!signal.aborted) await this.#run(log);
+  }
+
+  async #run(log: ReturnType<typeof loggerTo>): Promise<void> {
+    const { machine, port, random, time } = this.#options;
+    const args = ['--config=/etc/fairlead.yaml', `--master=http://api:${port}`];
+    const loaded = loadConfig(args, { readFile: machine.readConfig });
     if (loaded.kind !== 'run') throw new Error(JSON.stringify(loaded));
     const { config } = loaded;
-    if (config.source.kind !== 'kubernetes') throw new Error('there is no API server');
-    const { kubeconfigPath, masterUrl, contentTypes, qps, burst } = config.source;
-    const access = { kubeconfigPath, masterUrl, contentTypes, qps, burst, environment: {} };
     const clock: Clock = {
       now: time.read,
       wallMs: () => time.wallMs(),
@@ -185,25 +206,47 @@ export class NodeProgram {
       random: () => random.next(),
     };
     const modes = builtModes();
+    const addresses = new MachineAddresses({
+      after: clock.after,
+      read: machine.interfaces,
+      watch: (notify) => machine.watchAddresses((error) => this.edge.isDead || notify(error)),
+      failed: ({ message: err }) => log.warn({ err }, 'no interfaces'),
+      restored: () => log.info('interfaces again'),
+      unwatched: ({ message: err }) => log.warn({ err }, 'no watch of interfaces'),
+    });
     const app = new App({
       config,
       nodeName,
-      log: loggerTo({ write: log }, 0),
+      log,
       clock,
       kernel: this.edge,
       conntrack: this.edge.tracked(this.#options.conntrack),
-      source: new KubernetesSource({ ...access, userAgent: 'simulated', nodeName }),
-      interfaces: () => ['127.0.0.1', '::1', ...nodeAddresses].map(address),
-      families: () => ['IPv4', 'IPv6'],
+      source: sourceOf(config),
+      interfaces: addresses.read,
+      followInterfaces: addresses.follow,
+      families: machine.enabledFamilies,
       heap: { bytesMax: 2 ** 30, follow: () => () => {} },
       modes,
-      choice: await selectMode(mode, this.edge, modes),
+      choice: await selectMode(config.mode, this.edge, modes),
       openHttp: (_, { received }) => {
         this.#received = received;
         return { send: (message) => this.#fromProgram(message), close: () => {} };
       },
     });
     this.#app = app;
+    this.#reload = new Reload({
+      args,
+      config,
+      log,
+      mode: () => app.mode,
+      apply: (next) => app.reconfigure(next),
+      restart: (reason) => {
+        this.mayEnd = true;
+        app.end(reason);
+      },
+      counted: () => {},
+      refused: (reason) => app.refuseConfig(reason),
+    });
     app.run(this.#stop.signal).then(
       () => {
         this.ended = 'stopped';
@@ -212,6 +255,17 @@ export class NodeProgram {
         this.ended = error;
       },
     );
+  }
+
+  /** The configuration file has changed: this is its content. */
+  async reread(content: Uint8Array | Error): Promise<void> {
+    await this.#reload?.read(content);
+  }
+
+  /** As SIGTERM. */
+  stop(): void {
+    this.mayEnd = true;
+    this.#stop.abort();
   }
 
   get upToDate(): boolean {
@@ -253,4 +307,11 @@ export class NodeProgram {
       this.#waiting.delete(message.id);
     }
   }
+}
+
+function sourceOf({ source }: Config): KubernetesSource {
+  if (source.kind !== 'kubernetes') throw new Error('there is no API server');
+  const { burst, contentTypes, kubeconfigPath, masterUrl, qps } = source;
+  const access = { kubeconfigPath, masterUrl, contentTypes, qps, burst, environment: {} };
+  return new KubernetesSource({ ...access, userAgent: 'simulated', nodeName });
 }

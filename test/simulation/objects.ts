@@ -2,7 +2,7 @@
 import { joinHostPort } from '../../src/net/address.ts';
 import type { Random } from '../chaos/random.ts';
 import type { FakeStore, Raw } from '../fake/api-server-store.ts';
-import { nodeAddresses, nodeName } from './node-program.ts';
+import { nodeAddresses, nodeName } from './machine.ts';
 
 const serviceCount = 10;
 
@@ -93,6 +93,34 @@ export class ObjectLife {
       spec: { podCIDR: podCIDRs[0], podCIDRs },
       status: { addresses },
     });
+  }
+
+  /** A Service with hundreds of endpoints comes, changes in all of them, or goes. */
+  large(random: Random): void {
+    const isThere = this.#store.objects('services').has('shop/large');
+    if (isThere && chance(random, 3)) {
+      this.#store.delete('services', 'shop/large');
+      return;
+    }
+    const spec = { clusterIP: '10.96.1.200', clusterIPs: ['10.96.1.200'], sessionAffinity: 'None' };
+    const ports = [80, 81].map((port) => ({ name: `p${port}`, port, protocol: 'TCP' }));
+    const service = { metadata: metadata('large'), spec: { ...spec, type: 'ClusterIP', ports } };
+    if (!isThere) this.#store.apply({ kind: 'Service', ...service });
+    const shift = random.below(1000);
+    for (let slice = 0; slice < 3; slice += 1) {
+      const labels = { 'kubernetes.io/service-name': 'large' };
+      const endpoints = Array.from({ length: 100 }, (_, i) => {
+        const host = shift + 100 * slice + i;
+        return { addresses: [`10.244.${16 + (host >> 8)}.${host & 0xff}`], nodeName: 'node-2' };
+      });
+      this.#store.apply({
+        kind: 'EndpointSlice',
+        metadata: metadata(`large-${slice}`, { labels }),
+        addressType: 'IPv4',
+        ports: ports.map(({ name, port, protocol }) => ({ name, protocol, port: port + 8000 })),
+        endpoints,
+      });
+    }
   }
 
   #edit(n: number): void {

@@ -6,6 +6,8 @@ export interface KeptSeed {
   readonly seed: number;
   /** Virtual hours. */
   readonly hours: string;
+  /** See `Simulation`; default: no. */
+  readonly moving?: boolean;
 }
 
 export const keptSeeds: readonly [KeptSeed, ...KeptSeed[]] = [

@@ -14,10 +14,13 @@ import { disturbances } from '../fake/api-server-watch.ts';
 import { FakeConntrack } from '../fake/conntrack.ts';
 import { FakeKernel } from '../fake/kernel.ts';
 import { Clients } from './clients.ts';
+import { difference, linesOf, words } from './comparison.ts';
+import { Machine, NamespaceLock } from './machine.ts';
 import { FakeNetwork } from './network.ts';
-import { NodeProgram, nodeAddresses } from './node-program.ts';
+import { NodeProgram } from './node-program.ts';
 import { clusterIPsOfAll, ObjectLife, steadyFlows } from './objects.ts';
 import { VirtualTime } from './virtual-time.ts';
+import { type Subject, World, type WorldEvent } from './world.ts';
 
 /** What is checked. */
 type Check =
@@ -30,6 +33,7 @@ type Check =
   | 'connections'
   | 'answers'
   | 'promptness'
+  | 'ends'
   | 'quiet';
 
 export class Finding extends Error {
@@ -47,10 +51,12 @@ const quietMs = 200_000;
 const comparedMs = 45 * 60_000;
 /** A table that another program has taken away is back within this time. */
 const repairedMs = 2000;
-/** In each family, one of the mode's sync, and one of what follows it. */
-const batchesMost = 4;
+/** In each family one of the mode's sync and one of what follows it; the takeover, and its signs. */
+const batchesMost = 6;
 /** A change of a quiet cluster is in force within this time, also where the kernel refuses once. */
 const promptMs = 1000;
+/** A process that is asked to end has ended within this time, whatever the world is like. */
+const stopMs = 10_000;
 
 const faults = [
   'watches',
@@ -89,10 +95,12 @@ export class Simulation {
   readonly #network: FakeNetwork;
   readonly #life: ObjectLife;
   readonly #clients: Clients;
-  readonly #mode: ModeName;
+  readonly #machine: Machine;
+  readonly #world: World;
+  readonly #lock = new NamespaceLock();
   readonly #log: (line: string) => void;
   readonly counts = { events: 0, steps: 0, starts: 0 };
-  readonly faults = new Map<FaultName, number>();
+  readonly faults = new Map<FaultName | WorldEvent, number>();
   /** How often each check was made. */
   readonly checks = new Map<Check, number>();
   #program: NodeProgram;
@@ -108,25 +116,57 @@ export class Simulation {
   /** Since the last calm, faults have happened for which the kernel may refuse batches. */
   #mayRefuse = false;
 
-  constructor(seed: number, mode: ModeName, log: (line: string) => void) {
+  /** `moving`: what surrounds the program changes, too (see `World`). */
+  constructor(seed: number, mode: ModeName, moving: boolean, log: (line: string) => void) {
     this.#random = new Random(seed);
     this.#time = new VirtualTime(new Random(seed + 1));
     this.#time.install();
     this.#log = log;
-    this.#mode = mode;
+    const worldRandom = new Random(seed + 3);
+    this.#machine = new Machine(mode, worldRandom);
     this.#server = new FakeApiServer({ historyMax: 400 });
     this.#network = new FakeNetwork({
       time: this.#time,
       random: new Random(seed + 2),
       accept: (socket) => this.#server.accept(socket),
+      isShort: () => this.#machine.shortage === 'descriptors',
     });
     this.#life = new ObjectLife(this.#server.store, this.#random);
     this.#life.begin();
     this.#clients = new Clients(this.#kernel, this.#life, this.#random);
     // Before Linux 6.9, any program can delete our table.
     this.#kernel.hasOwnership = seed % 2 === 0;
-    if (mode === 'ipvs') this.#kernel.ipvs.present = true;
+    if (moving) this.#lock.install();
+    this.#world = new World({
+      moving,
+      random: worldRandom,
+      time: this.#time,
+      machine: this.#machine,
+      life: this.#life,
+      subject: this.#subject(),
+    });
     this.#program = this.#made(this.#kernel);
+  }
+
+  #subject(): Subject {
+    const simulation = this;
+    return {
+      get program() {
+        return simulation.#program;
+      },
+      get isExcused() {
+        return simulation.#time.nowMs < simulation.#excusedMs;
+      },
+      pass: (ms) => this.#pass(ms),
+      within: (promise, what) => this.#within(promise, what),
+      another: () => this.#made(this.#kernel),
+      end: (how) => this.#end(how),
+      begin: (second) => this.#begin(second),
+      excuse: (ms) => this.#excuse(ms),
+      fail: (words) => {
+        throw new Finding('ends', words);
+      },
+    };
   }
 
   get virtualMs(): number {
@@ -156,7 +196,8 @@ export class Simulation {
       random: this.#random,
       kernel,
       conntrack: isSubject ? this.#clients.conntrack : new FakeConntrack(),
-      mode: this.#mode,
+      machine: this.#machine,
+      locks: isSubject && this.#world.isMoving,
       port: this.#port,
       written: (result) => {
         if (!isSubject) return;
@@ -176,7 +217,12 @@ export class Simulation {
   async #step(): Promise<void> {
     this.counts.steps += 1;
     this.#life.areServersKnown = this.#hasServed;
-    if (this.#random.below(3) > 0) {
+    const event = this.#world.choose();
+    if (event !== undefined) {
+      this.#happens(event);
+      this.#mayRefuse = true;
+      await this.#world.happen(event);
+    } else if (this.#random.below(3) > 0) {
       for (let i = this.#random.below(4); i >= 0; i -= 1) this.#life.step();
     } else await this.#fault(this.#random.pick(faults));
     this.#clients.send();
@@ -184,10 +230,14 @@ export class Simulation {
     await this.#pass(this.#random.pick(waits) * this.#random.next());
   }
 
-  async #fault(name: FaultName): Promise<void> {
+  #happens(name: FaultName | WorldEvent): void {
     this.faults.set(name, (this.faults.get(name) ?? 0) + 1);
-    const [random, server] = [this.#random, this.#server];
     this.#log(`-- ${this.#time.nowMs.toFixed(3)} ${name}`);
+  }
+
+  async #fault(name: FaultName): Promise<void> {
+    this.#happens(name);
+    const [random, server] = [this.#random, this.#server];
     this.#mayRefuse ||= refusing.has(name);
     switch (name) {
       case 'watches':
@@ -236,7 +286,7 @@ export class Simulation {
         break;
       case 'kernel refuses one': {
         const at = random.pick(random.pick(clusterIPsOfAll));
-        const forKey = this.#mode === 'ipvs' ? `TCP ${at}:` : `${at} .`;
+        const forKey = this.#machine.config.mode === 'ipvs' ? `TCP ${at}:` : `${at} .`;
         const code = random.pick(['ENOMEM', 'EINVAL']);
         this.#kernel.failNext({ code, forKey, times: 1 + random.below(5) });
         break;
@@ -263,7 +313,9 @@ export class Simulation {
         this.#program.edge.batchMsMax = random.pick([20, 100]);
         break;
       case 'kill':
-        await this.#restart();
+        await this.#end('kill');
+        await this.#pass(random.below(5000));
+        await this.#begin();
         break;
     }
   }
@@ -296,12 +348,7 @@ export class Simulation {
   }
 
   #deleteTables(): void {
-    // One that has not read the API yet since its start cannot write them.
-    const untilMs = this.#hasServed ? this.#time.nowMs + repairedMs : Number.POSITIVE_INFINITY;
-    this.#excusedMs = untilMs;
-    this.#time.after(repairedMs, () => {
-      if (this.#excusedMs === untilMs) this.#checkFlows();
-    });
+    this.#excuse(repairedMs);
     for (const family of [NFPROTO.IPv4, NFPROTO.IPv6]) {
       for (const table of ['fairlead', 'nat', 'filter', 'mangle']) {
         // A table with an owner is out of reach of others.
@@ -313,18 +360,40 @@ export class Simulation {
     }
   }
 
-  async #restart(): Promise<void> {
-    this.#program.kill();
+  /** Flows may fail for so long. One that has not read the API since its start writes nothing. */
+  #excuse(ms: number): void {
+    const untilMs = this.#hasServed ? this.#time.nowMs + ms : Number.POSITIVE_INFINITY;
+    this.#excusedMs = untilMs;
+    if (untilMs === Number.POSITIVE_INFINITY) return;
+    this.#time.after(ms, () => {
+      if (this.#excusedMs === untilMs) this.#checkFlows();
+    });
+  }
+
+  /** Ends the program. What the kernel has stays. */
+  async #end(how: 'kill' | 'stop'): Promise<void> {
+    const program = this.#program;
+    if (how === 'stop') {
+      program.stop();
+      for (let ms = 0; ms < stopMs && program.ended === undefined; ms += 50) await this.#pass(50);
+      this.#check('ends', program.ended !== undefined, () => `not within ${stopMs} ms`);
+      const { writes } = this.#kernel;
+      await this.#pass(100);
+      this.#check('ends', this.#kernel.writes === writes, () => 'it wrote after its end');
+    }
+    program.kill();
     this.#hasServed = false;
-    this.#network.kill(String(this.#port));
     this.#kernel.restart();
+    this.#lock.release(String(program.port));
     this.#clients.areUnwatched = true;
     this.#life.settle();
-    await this.#pass(this.#random.below(5000));
-    this.#program = this.#made(this.#kernel);
-    await this.#within(this.#program.start(), 'the start');
+  }
+
+  async #begin(second?: Parameters<Subject['begin']>[0]): Promise<void> {
+    this.#program = second?.program ?? this.#made(this.#kernel);
+    await this.#within(second?.starting ?? this.#program.start(), 'the start');
     // What was taken away while no program ran is back once it has read the API.
-    if (this.#time.nowMs < this.#excusedMs) this.#excusedMs = Number.POSITIVE_INFINITY;
+    if (this.#time.nowMs < this.#excusedMs) this.#excuse(repairedMs);
   }
 
   /** All faults end. Then everything must be in force, and nothing may be written any more. */
@@ -336,6 +405,7 @@ export class Simulation {
     this.#life.settle();
     this.#network.weather = 'fair';
     this.#program.edge.batchMsMax = 2;
+    await this.#world.calm();
     await this.#pass(this.#wasSetBack ? comparedMs : quietMs);
     this.#wasSetBack = false;
     if (this.#excusedMs === Number.POSITIVE_INFINITY) this.#excusedMs = this.#time.nowMs;
@@ -403,8 +473,10 @@ export class Simulation {
 
   async #answers(): Promise<void> {
     const { body } = await this.#asked('/fairlead/v1/status');
-    const { healthy } = JSON.parse(body);
-    this.#check('answers', healthy === true, () => `status is not healthy: ${body}`);
+    const { problems }: { problems: string[] } = JSON.parse(body);
+    // The limits of a configuration are the operator's.
+    const others = problems.filter((text) => !/asked for too much, and got a part/.test(text));
+    this.#check('answers', others.length === 0, () => `status is not healthy: ${body}`);
     const { body: diff } = await this.#asked('/fairlead/v1/diff');
     const { families } = JSON.parse(diff);
     for (const family of families) {
@@ -453,11 +525,13 @@ export class Simulation {
       return `more than ${batchesMost} batches are in flight`;
     });
     if (!this.#isSteady || this.#time.nowMs < this.#excusedMs) return;
+    const nodeAddresses = this.#machine.addresses;
     for (const { endpoints, from, port, protocol, to } of steadyFlows) {
+      if (!this.#world.has(to.includes(':') ? 'IPv6' : 'IPv4')) continue;
       const v4 = !to.includes(':');
       const saddr = {
         pod: v4 ? '10.244.1.77' : 'fd00:10:244:1::77',
-        node: v4 ? nodeAddresses[0]! : nodeAddresses[1]!,
+        node: nodeAddresses[v4 ? 0 : 1]!,
         outside: v4 ? '198.51.100.200' : '2001:db8:5::1',
       }[from];
       const iif = { pod: 'veth0', node: undefined, outside: 'eth0' }[from];
@@ -476,8 +550,8 @@ export class Simulation {
     this.counts.events = this.#time.happened;
     this.#hasServed ||= this.#program.upToDate;
     if (this.#finding !== undefined) throw this.#finding;
-    const { ended } = this.#program;
-    this.#check('program runs', ended === undefined || this.#program.edge.isDead, () => {
+    const { edge, ended, mayEnd } = this.#program;
+    this.#check('program runs', ended === undefined || mayEnd || edge.isDead, () => {
       return `the program ended: ${ended instanceof Error ? ended.stack : ended}`;
     });
   }
@@ -492,35 +566,4 @@ export class Simulation {
     this.checks.set(check, (this.checks.get(check) ?? 0) + 1);
     if (!isRight) this.#finding ??= new Finding(check, found());
   }
-}
-
-/**
- * The state, without what depends on the past: the places of endpoints in their pool, and what
- * packets have written, which is the endpoint of a client.
- */
-function linesOf(kernel: FakeKernel): string[] {
-  const learned = /^\s+[\da-f.:]+ : \S+ \. \d+$/;
-  const placed = /^(\s+.* \. )\d+( : \S+ \. \d+)$/;
-  const addresses = kernel.links.texts('kube-ipvs0') ?? [];
-  return `${kernel.ruleset()}${kernel.ipvs.text()}`
-    .split('\n')
-    .filter((line) => !learned.test(line))
-    .map((line) => line.replace(placed, '$1*$2'))
-    .concat(addresses)
-    .sort();
-}
-
-/** The words of a text, in an order that does not depend on theirs. */
-function words(text: string): string {
-  return text.split(/\W+/).sort().join(' ');
-}
-
-/** Lines that only the first has, with a `+`, and only the second, with a `-`. */
-function difference(now: readonly string[], expected: readonly string[]): string[] {
-  const counts = new Map<string, number>();
-  for (const line of now) counts.set(line, (counts.get(line) ?? 0) + 1);
-  for (const line of expected) counts.set(line, (counts.get(line) ?? 0) - 1);
-  return [...counts]
-    .filter(([, count]) => count !== 0)
-    .map(([line, count]) => `${count > 0 ? '+' : '-'} ${line}`);
 }

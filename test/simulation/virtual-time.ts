@@ -37,6 +37,7 @@ export class VirtualTime {
   readonly #events: Event[] = [];
   readonly #random: Random;
   #nowMs = 0;
+  #wallOffMs = 0;
   #count = 0;
 
   constructor(random: Random) {
@@ -59,7 +60,12 @@ export class VirtualTime {
   };
 
   wallMs(): number {
-    return Math.floor(epochMs + this.#nowMs);
+    return Math.floor(epochMs + this.#nowMs + this.#wallOffMs);
+  }
+
+  /** The wall clock is this far from true time from now on. */
+  setWall(offMs: number): void {
+    this.#wallOffMs = offMs;
   }
 
   /** Calls after `ms`. The result cancels it. */

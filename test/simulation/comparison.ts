@@ -1,0 +1,35 @@
+/** States of kernels and answers as lines, and what differs in them. */
+import type { FakeKernel } from '../fake/kernel.ts';
+
+/**
+ * The state, without what depends on the past: the places of endpoints in their pool, and what
+ * packets have written, which is the endpoint of a client. Tables of iptables stay when our rules
+ * in them go: other programs may use them.
+ */
+export function linesOf(kernel: FakeKernel): string[] {
+  const learned = /^\s+[\da-f.:]+ : \S+ \. \d+$/;
+  const placed = /^(\s+.* \. )\d+( : \S+ \. \d+)$/;
+  const shared = /^ *(|\}|policy .*|type .* hook .*|chain [A-Z]+ \{|table ip6? [a-z]+ \{)$/;
+  const addresses = kernel.links.texts('kube-ipvs0') ?? [];
+  return `${kernel.ruleset()}${kernel.ipvs.text()}`
+    .split('\n')
+    .filter((line) => !learned.test(line) && !shared.test(line))
+    .map((line) => line.replace(placed, '$1*$2'))
+    .concat(addresses)
+    .sort();
+}
+
+/** The words of a text, in an order that does not depend on theirs. */
+export function words(text: string): string {
+  return text.split(/\W+/).sort().join(' ');
+}
+
+/** Lines that only the first has, with a `+`, and only the second, with a `-`. */
+export function difference(now: readonly string[], expected: readonly string[]): string[] {
+  const counts = new Map<string, number>();
+  for (const line of now) counts.set(line, (counts.get(line) ?? 0) + 1);
+  for (const line of expected) counts.set(line, (counts.get(line) ?? 0) - 1);
+  return [...counts]
+    .filter(([, count]) => count !== 0)
+    .map(([line, count]) => `${count > 0 ? '+' : '-'} ${line}`);
+}

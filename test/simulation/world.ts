@@ -1,0 +1,214 @@
+/**
+ * What changes around the program: the node's addresses, families, clocks and configuration, and
+ * which process runs. It draws from a stream of its own, so that another event here leaves the
+ * choices of others as they are. Each seed has some of the events.
+ */
+import type { Random } from '../chaos/random.ts';
+import { type Machine, randomConfiguration } from './machine.ts';
+import type { NodeProgram } from './node-program.ts';
+import type { ObjectLife } from './objects.ts';
+import type { VirtualTime } from './virtual-time.ts';
+
+const events = [
+  'address',
+  'addresses unwatched',
+  'family off',
+  'family on',
+  'wall clock',
+  'configuration',
+  'invalid configuration',
+  'stop',
+  'handover',
+  'second process',
+  'descriptors short',
+  'memory short',
+  'large Service',
+] as const;
+export type WorldEvent = (typeof events)[number];
+
+/** A family that is enabled is served within this time, and its rules are repaired. */
+const servedMs = 8000;
+/** How long a process waits for the lock at most (cli/instance.ts). */
+const patienceMs = 30_000;
+const dayMs = 86_400_000;
+
+/** The part of the simulation that this changes. */
+export interface Subject {
+  readonly program: NodeProgram;
+  pass(ms: number): Promise<void>;
+  /** Lets time pass until the promise is settled. */
+  within(promise: Promise<void>, what: string): Promise<void>;
+  /** Makes a program on the same kernel, which does not run yet. */
+  another(): NodeProgram;
+  /** Ends the program. The kernel stays. */
+  end(how: 'kill' | 'stop'): Promise<void>;
+  /** Another program runs: a new one, or this one, which starts. */
+  begin(second?: {
+    readonly program: NodeProgram;
+    readonly starting: Promise<void>;
+  }): Promise<void>;
+  /** Whether flows may fail at present. */
+  readonly isExcused: boolean;
+  /** Flows may fail until `ms` from now. */
+  excuse(ms: number): void;
+  fail(words: string): never;
+}
+
+interface WorldOptions {
+  /** Otherwise nothing ever happens. */
+  readonly moving: boolean;
+  readonly random: Random;
+  readonly time: VirtualTime;
+  readonly machine: Machine;
+  readonly life: ObjectLife;
+  readonly subject: Subject;
+}
+
+export class World {
+  readonly #options: WorldOptions;
+  readonly #events: readonly WorldEvent[];
+  /** Until then, IPv6 is not asked of the kernel. */
+  #withoutIPv6Ms = 0;
+
+  constructor(options: WorldOptions) {
+    const { machine, random } = options;
+    this.#options = options;
+    this.#events = options.moving ? events.filter(() => random.below(2) === 0) : [];
+    if (this.#events.includes('configuration')) machine.config = randomConfiguration(random);
+  }
+
+  get isMoving(): boolean {
+    return this.#options.moving;
+  }
+
+  /** Whether packets of the family reach Services at present. */
+  has(family: 'IPv4' | 'IPv6'): boolean {
+    return family === 'IPv4' || this.#options.time.nowMs >= this.#withoutIPv6Ms;
+  }
+
+  /** One event, or none: then this is undefined. */
+  choose(): WorldEvent | undefined {
+    const { random } = this.#options;
+    if (this.#events.length === 0 || random.below(4) > 0) return undefined;
+    return random.pick(this.#events);
+  }
+
+  async happen(event: WorldEvent): Promise<void> {
+    const { life, machine, random, subject, time } = this.#options;
+    switch (event) {
+      case 'address':
+        machine.moveAddress();
+        break;
+      case 'addresses unwatched':
+        machine.endWatches();
+        machine.moveAddress();
+        break;
+      case 'family off':
+        machine.families = ['IPv4'];
+        this.#withoutIPv6Ms = Number.POSITIVE_INFINITY;
+        await subject.end('kill');
+        await subject.begin();
+        break;
+      case 'family on':
+        this.#enableIPv6();
+        break;
+      case 'wall clock':
+        time.setWall((random.next() - 0.5) * random.pick([2000, 2 * dayMs, 60 * dayMs]));
+        break;
+      case 'configuration':
+        machine.config = randomConfiguration(random);
+        await this.reread();
+        break;
+      case 'invalid configuration':
+        await this.#mistake();
+        break;
+      case 'stop':
+        await subject.end('stop');
+        await subject.pass(random.below(5000));
+        await subject.begin();
+        break;
+      case 'handover':
+        await this.#handOver();
+        break;
+      case 'second process':
+        await this.#refused();
+        break;
+      case 'descriptors short':
+      case 'memory short':
+        await this.#shortage(event === 'memory short' ? 'memory' : 'descriptors');
+        break;
+      case 'large Service':
+        life.large(random);
+    }
+  }
+
+  /** What only passes by itself ends: the rest of the world stays as it is. */
+  async calm(): Promise<void> {
+    if (!this.isMoving) return;
+    this.#enableIPv6();
+    await this.reread();
+  }
+
+  /** The program takes the configuration file as it is, where that needs a start by a start. */
+  async reread(): Promise<void> {
+    const { machine, subject } = this.#options;
+    const { program } = subject;
+    await subject.within(program.reread(machine.readConfig()), 'a reload');
+    if (!program.mayEnd) return;
+    await subject.end('stop');
+    await subject.begin();
+  }
+
+  /** The configuration in force stays in force. */
+  async #mistake(): Promise<void> {
+    const { random, subject } = this.#options;
+    const content = Buffer.from(random.pick(['{', 'kind: 7', '{"mode": "poem"}']));
+    await subject.within(subject.program.reread(content), 'a reload');
+  }
+
+  #enableIPv6(): void {
+    const { machine, time } = this.#options;
+    if (machine.families.length > 1) return;
+    machine.families = ['IPv4', 'IPv6'];
+    this.#withoutIPv6Ms = time.nowMs + servedMs;
+  }
+
+  /** A second process waits until the first one ends, and takes over. */
+  async #handOver(): Promise<void> {
+    const { random, subject } = this.#options;
+    const program = subject.another();
+    const starting = program.start();
+    await subject.pass(random.below(patienceMs - 12_000));
+    await subject.end(random.pick(['kill', 'stop']));
+    await subject.begin({ program, starting });
+  }
+
+  /** A second process waits in vain, and changes nothing. */
+  async #refused(): Promise<void> {
+    const { subject } = this.#options;
+    const second = subject.another();
+    const refusal = second.start().then(
+      () => 'it runs',
+      (error: Error) => error.message,
+    );
+    await subject.pass(patienceMs + 2000);
+    const words = await Promise.race([refusal, 'it waits']);
+    if (!/another Fairlead runs in this network namespace/.test(words)) {
+      subject.fail(`a second process is not refused: ${words}`);
+    }
+    second.kill();
+  }
+
+  async #shortage(of: 'descriptors' | 'memory'): Promise<void> {
+    const { life, machine, random, subject } = this.#options;
+    machine.shortage = of;
+    for (let i = random.below(6); i >= 0; i -= 1) {
+      if (subject.isExcused) subject.excuse(Number.POSITIVE_INFINITY);
+      machine.moveAddress();
+      life.step();
+      await subject.pass(random.below(10_000));
+    }
+    machine.shortage = 'nothing';
+    if (subject.isExcused) subject.excuse(servedMs);
+  }
+}
