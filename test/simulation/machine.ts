@@ -102,7 +102,7 @@ function configuration(mode: ModeName | '', rest: Raw = {}): Raw {
   };
 }
 
-/** What an operator may write: none of it may disturb connections to Services that do not change. */
+/** What an operator may write. None of it disturbs connections to Services that do not change. */
 export function randomConfiguration(random: Random): Raw {
   const has = (oneIn: number): boolean => random.below(oneIn) === 0;
   const masqueradeAll = has(2);

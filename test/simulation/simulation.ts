@@ -360,7 +360,7 @@ export class Simulation {
     }
   }
 
-  /** Flows may fail for so long. One that has not read the API since its start writes nothing. */
+  /** Flows may fail for `ms`, or until the program has read the API for the first time. */
   #excuse(ms: number): void {
     const untilMs = this.#hasServed ? this.#time.nowMs + ms : Number.POSITIVE_INFINITY;
     this.#excusedMs = untilMs;
