@@ -14,16 +14,27 @@ function typeOf(schema: JsonSchema): string {
   return schema.format === undefined ? 'string' : 'time';
 }
 
-/** A row for each field, with its path. */
-function rowsOf(schema: JsonSchema, path: string): string[][] {
-  if (schema.type === 'array') return rowsOf(schema.items, `${path}[]`);
+/** The fields of the objects that a field has: itself, or the elements of its list. */
+function fieldsIn(schema: JsonSchema): [string, JsonSchema & { description?: string }][] {
+  if (schema.type === 'array') return fieldsIn(schema.items);
+  return schema.type === 'object' ? Object.entries(schema.properties) : [];
+}
+
+/** A row for each field, with its path. Fields that the answer itself has, too, have no second. */
+function rowsOf(schema: JsonSchema, path: string, answer: ReadonlySet<string>): string[][] {
+  if (schema.type === 'array') return rowsOf(schema.items, `${path}[]`, answer);
   if (schema.type !== 'object') return [];
-  return Object.entries(schema.properties).flatMap(([name, property]) => {
+  return fieldsIn(schema).flatMap(([name, property]) => {
+    if (path === '' && (name === 'apiVersion' || name === 'kind')) return [];
     const at = path === '' ? name : `${path}.${name}`;
-    const always = schema.required.includes(name) ? 'yes' : '';
+    const optional = schema.required.includes(name) ? '' : 'optional ';
+    const inner = fieldsIn(property);
+    const isRepeated = inner.length > 1 && inner.every((one) => answer.has(JSON.stringify(one)));
+    const names = inner.map(([field]) => code(field)).join(', ');
+    const meaning = `${property.description ?? ''}${isRepeated ? ` As above: ${names}.` : ''}`;
     return [
-      [code(at), typeOf(property), always, property.description ?? ''],
-      ...rowsOf(property, at),
+      [code(at), `${optional}${typeOf(property)}`, meaning],
+      ...(isRepeated ? [] : rowsOf(property, at, answer)),
     ];
   });
 }
@@ -36,7 +47,11 @@ function section(name: EndpointName): string {
 }
 
 function fieldsOf(schema: JsonSchema): string {
-  return table(['Field', 'Type', 'Always', 'Meaning'], rowsOf(schema, ''));
+  const fields = fieldsIn(schema);
+  const kind = fields.find(([name]) => name === 'kind')?.[1];
+  const rows = rowsOf(schema, '', new Set(fields.map((one) => JSON.stringify(one))));
+  const shown = kind === undefined ? '' : `Its \`kind\` is ${typeOf(kind)}.\n\n`;
+  return `${shown}${table(['Field', 'Type', 'Meaning'], rows)}`;
 }
 
 export function apiPage(): string {
@@ -61,7 +76,8 @@ JSON. The commands \`fairlead status\` and its like ask them, and print the answ
   \`{"error":"Service default/web has no port \\"81\\": it has http 80/TCP"}\`.
 - Within \`/fairlead/v1\` fields are added, and neither removed nor given another meaning. Leave alone
   what you do not know.
-- Times are RFC 3339, in UTC. What is not always there is left out where there is nothing to say.
+- Each answer has \`apiVersion\`, \`fairlead/v1\`, and its \`kind\`. Times are RFC 3339, in UTC. Optional
+  fields are left out where there is nothing to say.
 
 ${sections.join('\n')}
 ## fairlead trace -o json

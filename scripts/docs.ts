@@ -104,17 +104,20 @@ function fieldRow(path: FieldPath): string[] {
   const spec = settingTable[path];
   const marks = {
     older: 'Gone from kube-proxy, where it is ignored.',
-    own: 'Not a field of kube-proxy.',
+    own: 'Not in kube-proxy.',
     windows: 'For Windows nodes: accepted, without effect.',
   };
   const where = spec.checkedIn?.map((mode) => mode || 'empty').join(', ');
-  const rules = [settingRules(path), where === undefined ? '' : `enforced in mode ${where}`];
-  const zero = spec.keepsZero === true ? 'kept' : 'default';
+  const zero = rulesOf(path).name === 'boolean' ? 'false is kept' : '0 is kept';
+  const rules = [
+    settingRules(path),
+    spec.keepsZero === true ? zero : '',
+    where === undefined ? '' : `enforced in mode ${where}`,
+  ];
   return [
     code(path),
     rulesOf(path).name,
     code(rulesOf(path).format(defaultSettings[path])),
-    zero,
     rules.filter((rule) => rule !== '').join('; '),
     spec.flag === undefined ? '' : code(`--${spec.flag}`),
     liveness(spec),
@@ -141,7 +144,6 @@ function configurationPage(): string {
     'Field',
     'Type',
     'Default',
-    '0 or false means',
     'Bounds',
     'Flag',
     'Can change while running',
@@ -185,7 +187,7 @@ nftables:
 
 - Unknown fields and fields that stand twice are accepted with a warning; the last one counts. A
   value of the wrong type or out of bounds ends the start; all errors are shown, with lines.
-- \`null\` means “not given”. So do 0, false and empty values, except where the table says “kept”.
+- \`null\` means “not given”. So do 0, false and empty values, except where the table says that they are kept.
 - Durations are strings of numbers with units: \`"250ms"\`, \`"30s"\`, \`"1h30m"\`. ISO 8601
   durations are not taken here; \`fairlead config convert --from ovhcloud\` translates them.
 - IPv4 addresses and prefix lengths may have leading zeros, which do not make them octal.

@@ -17,10 +17,10 @@ interface Endpoint {
 }
 
 const form = {
-  form: '`report`: as lines of fields for `kubectl fairlead`, in place of JSON. A reason why there is no answer is such a line, too.',
+  form: '`report`: lines of fields for `kubectl fairlead`, in place of JSON, also for errors.',
 };
 const proof =
-  'For what is passed to the API server: the name of an abstract Unix socket by which the asker proves that it has CAP_NET_ADMIN. The command `fairlead` makes one.';
+  'For questions that need the API server: an abstract Unix socket by which the asker proves that it has CAP_NET_ADMIN. `fairlead` makes one.';
 
 /** A new endpoint needs an entry here, whose name is its path, and an answer in `src/serve/ask`. */
 export const endpoints = {
@@ -37,7 +37,7 @@ export const endpoints = {
       namespace: 'Only Services of this namespace.',
       name: 'Only Services of this name. In it, `*` matches any characters and `?` one.',
       labelSelector:
-        'Only Services with these labels, written as for `kubectl get -l`. Labels are not kept: the question is passed to the API server, or the files are read again.',
+        'Only Services with these labels, written as for `kubectl get -l`. The API server is asked, or the files are read again.',
       state: '`unhealthy`: only Services that have problems on this node.',
       order: '`problems`: Services that have problems on this node come first, by name.',
       limit: 'The most Services of one answer: 1 to 1000. Default: 500.',
@@ -56,7 +56,7 @@ export const endpoints = {
       address: 'One of its addresses, in place of its name.',
       port: 'Only ports of this name or number.',
       ports: 'The most ports in the answer: 1 to 500. Default: 50.',
-      pods: '`true`: with the pods of endpoints. They are not kept: the question is passed to the API server, or the files are read again.',
+      pods: '`true`: with the pods of endpoints. The API server is asked, or the files are read again.',
       traffic:
         '`true`: with the outcomes of connections to each endpoint, if the kernel counts them (`--service-metrics`).',
       endpoints:
@@ -88,7 +88,7 @@ export const endpoints = {
     meaning: 'What happens to a packet to an address and port, and why.',
     query: {
       to: '`ADDRESS:PORT`, or `[NAMESPACE/]NAME:PORT` with the number or name of a port of a Service; `/TCP`, `/UDP` or `/SCTP` may follow. Without it, an address means TCP; of a port with several protocols each is explained (`also`).',
-      from: 'The client: an address, `pod` (the default), `node`, `outside` or `pod/NAMESPACE/NAME`. The address of a pod comes from the API server, or from EndpointSlices if Fairlead may not get pods.',
+      from: 'The client: an address, `pod` (the default), `node`, `outside` or `pod/NAMESPACE/NAME`. A pod’s address comes from the API server, or from EndpointSlices if Fairlead may not get pods.',
       ...form,
       proof,
     },

@@ -80,7 +80,7 @@ export const explanationSchema = answer('Explanation', {
   ...explained,
   also: maybe(
     list(explainedSchema),
-    'The same for other protocols, if the question named none and the port has several; for a Service and clients outside, for its other frontends, nine at most.',
+    'The same for other protocols of the port, if the question named none; for a Service and clients outside, for its other frontends, nine at most.',
   ),
 });
 export type Explanation = Infer<typeof explanationSchema>;

@@ -58,7 +58,7 @@ const frontend = object({
   port: field(count, 'Its port.'),
   treatment: field(
     oneOf('internal', 'external', 'external-local', 'reject', 'drop'),
-    'How a connection is handled. `internal`: it goes to `pool`. `external`: it goes to the pool `cluster`, masqueraded. `external-local`: it goes to the pool `local` if it comes from outside, and to the pool `cluster` if it comes from the node or its pods. `reject`: it is rejected, because there is no endpoint. `drop`: it is dropped, because the policy allows no endpoint.',
+    'Where connections go. `internal`: to `pool`. `external`: to the pool `cluster`, masqueraded. `external-local`: to the pool `local` from outside, to `cluster` from the node or its pods. `reject`: there is no endpoint. `drop`: the policy allows no endpoint.',
   ),
   pool: field(oneOf('cluster', 'local'), 'The pool that the policy chooses.'),
   heldBy: maybe(
@@ -177,7 +177,7 @@ export const serviceSchema = answer('Service', {
         'Its EndpointSlices.',
       ),
     }),
-    'The objects that this answer was made from, as the watches last delivered them. With state `in force`, the kernel is programmed according to these revisions.',
+    'The objects of this answer, as the watches last delivered them. With state `in force`, the kernel has these revisions.',
   ),
   problems: field(
     list(text),

@@ -76,7 +76,7 @@ export const trafficSchema = answer('Traffic', {
   items: field(list(servicePort), 'Service ports with traffic.'),
   failing: field(
     list(failing),
-    'Endpoints in use that accepted none of their last five connections or more, for ten seconds at least; a hundred: of each namespace the ten with the most, then others.',
+    'Endpoints in use that accepted none of their last five or more connections, for at least ten seconds; a hundred, first the ten of each namespace with the most.',
   ),
   continue: maybe(text, 'There is another page: the parameter `continue` to ask for it with.'),
 });

@@ -82,8 +82,8 @@ export const metricTable = {
     'ip_family',
   ),
   fairlead_affinity_fill_ratio: gauge(
-    'How full the session affinity of a Service port is, where that is half or more: at 1 ' +
-      'clients that are new get any endpoint each time; mode nftables',
+    'How full the session affinity of a Service port is, where that is half or more: at ' +
+      '1, new clients get any endpoint each time; mode nftables',
     'ip_family',
     'service_port',
     'pool',
@@ -157,7 +157,7 @@ export const metricTable = {
     'The most connections that connection tracking holds (nf_conntrack_max)',
   ),
   fairlead_conntrack_losses_total: counter(
-    'What connection tracking lost, since the machine started. dropped: packets for which ' +
+    'What connection tracking lost since the machine started. dropped: packets for which ' +
       'it had no room; evicted: entries deleted early to make room; clashed: packets that ' +
       'lost a race',
     'kind',
@@ -306,19 +306,19 @@ export const metricTable = {
     'Bytes that may wait in buffers of connections of sockets of Services in all',
   ),
   fairlead_socket_clients_refused_total: counter(
-    'Connections that sockets of Services closed, new ones or the oldest of the client or ' +
-      'network that has most, and datagrams that they dropped, because all sockets (`all`), ' +
-      'those of one frontend or of one client address use as many file descriptors as they may',
+    'Connections closed (new ones, or the oldest of the client or network that has most) ' +
+      'and datagrams dropped at a limit of file descriptors: of all sockets of Services ' +
+      '(`all`), one frontend or one client address',
     'bound',
   ),
   fairlead_socket_connections_ended_total: counter(
-    'Connections of sockets of Services that were reset because in buffers of all of them ' +
-      '(`all`), of one frontend or of one client address as many bytes waited as may',
+    'Connections reset at a limit of waiting bytes: of all sockets of Services (`all`), ' +
+      'one frontend or one client address',
     'bound',
   ),
   fairlead_socket_datagrams_dropped_total: counter(
-    'Datagrams that sockets of Services dropped because of all of them (`all`), of one frontend ' +
-      'or of one client address as many bytes waited to be sent as may',
+    'Datagrams dropped at a limit of bytes that wait to be sent: of all sockets of ' +
+      'Services (`all`), one frontend or one client address',
     'bound',
   ),
   fairlead_socket_descriptors: gauge(

@@ -28,7 +28,7 @@ const bit = {
   bounds: { min: 0, max: 31 },
 } as const;
 const syncPeriodMeaning =
-  'Longest wait before a Service that the kernel has refused is tried again. /healthz and ' +
+  'Longest wait before a Service that the kernel refused is tried again. /healthz and ' +
   '/livez fail when a sync has been due for twice this time.';
 const alsoFullSync = (mode: string): string =>
   `${syncPeriodMeaning} In ${mode} mode it is also the longest time between two full syncs.`;

@@ -105,42 +105,42 @@ export const limitSettings = grouped('limits', {
   'serviceLimits.frontends': limit(
     'service-frontends-max',
     'frontends',
-    'The most frontends (an address and port, or a node port) of one Service in one family. Of a ' +
-      'Service with more, the first ports are served at the ClusterIP, then at node ports, then ' +
-      'at as many further addresses as fit.',
+    'The most frontends (an address and port, or a node port) of one Service in one ' +
+      'family. Beyond it, the first ports are served at the ClusterIP, then at node ports, ' +
+      'then at as many further addresses as fit.',
   ),
   'serviceLimits.frontendEndpoints': limit(
     'service-frontend-endpoints-max',
     'frontendEndpoints',
-    'The most endpoints of one frontend of a Service. Of a port with more, those on this node are ' +
+    'The most endpoints of one frontend. Beyond it, those on this node are ' +
       'served, then the first by the names of EndpointSlices.',
   ),
   'serviceLimits.endpoints': limit(
     'service-endpoints-max',
     'endpoints',
-    'The most endpoints of one Service in one family, counted once for each frontend. Of a ' +
-      'Service with more, each frontend gets the same number: those on this node, then the first ' +
+    'The most endpoints of one Service in one family, counted once for each frontend. ' +
+      'Beyond it, each frontend gets the same number: those on this node, then the first ' +
       'by the names of EndpointSlices.',
   ),
   'serviceLimits.sourceRanges': limit(
     'service-source-ranges-max',
     'sourceRanges',
-    'The most source ranges of one Service in one family, counted once for each load-balancer ' +
-      'frontend. Of a Service with more, the first ranges are let in.',
+    'The most source ranges of one Service in one family, counted once for each ' +
+      'load-balancer frontend. Beyond it, the first ranges are let in.',
   ),
   'serviceLimits.affinityPorts': limit(
     'service-affinity-ports-max',
     'affinityPorts',
     'The most ports of one Service in one family with session affinity, or with the balance ' +
-      'round-robin, where each of up to four addresses of a port counts. Of a Service with more, ' +
-      'the first ports remember their clients, or take turns.',
+      'round-robin, where each of up to four addresses of a port counts. Beyond it, the ' +
+      'first ports remember their clients, or take turns.',
   ),
   'serviceLimits.namespaceFactor': limit(
     'service-limits-namespace-factor',
     'namespaceFactor',
-    'What the Services of one namespace may have together is this many times what one may have, ' +
-      'of all but endpoints of one frontend. Beyond it each of them gets a half of its limits at ' +
-      'most, a quarter, and so on, down to a 64th.',
+    'The Services of one namespace may have this many times what one may have, of all ' +
+      'but endpoints of one frontend. Beyond it, each gets a half of its limits at most, a ' +
+      'quarter, and so on, down to a 64th.',
   ),
 });
 
