@@ -212,8 +212,8 @@ export class Audit {
   }
 
   /**
-   * Does what is due for at most one slice of the event loop, or for as long as the last batch of
-   * the comparison took. No batch may be in flight. A comparison reports its findings when it is
+   * Does what is due for at most one slice of the event loop; where commits are dear, for as long
+   * as the last one took. No batch may be in flight. A comparison reports its findings when it is
    * over.
    */
   async step(): Promise<Failure | undefined> {
@@ -315,8 +315,9 @@ export class Audit {
     const pacer = newPacer();
     const beganMs = clock.now();
     let done = false;
-    // In mode iptables the kernel checks all rules in each commit, however little that changes.
-    const isSoon = (): boolean => clock.now() - beganMs < state.commitMs;
+    // Where a commit costs what the tables hold, there must be few.
+    const longestMs = planner.batchBytesMax === undefined ? 0 : state.commitMs;
+    const isSoon = (): boolean => clock.now() - beganMs < longestMs;
     while (!done && (!pacer.due || planner.indivisible || isSoon())) {
       if (pacer.due) await pacer.rest();
       done = this.#compareNext(state);

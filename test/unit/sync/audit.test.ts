@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { KernelError } from '../../../src/kernel/errors.ts';
-import { quiet, refusal } from './double.ts';
+import type { Environment, Planner } from '../../../src/modes/mode.ts';
+import { quiet, refusal, ToyKernel, ToyPlanner } from './double.ts';
 import { World } from './world.ts';
 
 const port = (name: string): string => `default/${name}:http/TCP`;
@@ -283,8 +284,12 @@ describe('the audit', () => {
   });
 
   it('repairs with few commits where a commit takes long', async () => {
-    const world = await running(50, new World({ sliceMs: 1 }));
-    const { clock, kernel } = world;
+    const kernel = new ToyKernel();
+    const dear = (environment: Environment): Planner => {
+      return Object.assign(new ToyPlanner(kernel, environment), { batchBytesMax: 1e6 });
+    };
+    const world = await running(50, new World({ sliceMs: 1 }, kernel, dear));
+    const { clock } = world;
     const [apply, now] = [kernel.apply.bind(kernel), clock.now.bind(clock)];
     // Comparing takes time, and each commit 100 ms.
     let spentMs = 0;

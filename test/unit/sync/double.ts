@@ -235,7 +235,7 @@ export class ToyPlanner implements Planner {
 
   readonly family = 'IPv4';
   exposed: Planner['exposed'] = [{ family: 2, table: 'toy' }];
-  readonly batchBytesMax = undefined;
+  batchBytesMax: Planner['batchBytesMax'] = undefined;
   readonly indivisible = false;
   readonly #toy: ToyKernel;
   #ops: ToyOp[] = [];
