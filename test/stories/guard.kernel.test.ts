@@ -17,6 +17,7 @@ import {
 import { answerMs, hangsMs, paced } from '../lab/pace.ts';
 import type { ProxySettings } from '../lab/proxy.ts';
 import { vip } from './common.ts';
+import { untilTold } from './downloads.ts';
 import {
   type FairleadOptions,
   fairlead,
@@ -145,8 +146,16 @@ async function start(
   given: Partial<ProxySettings> = {},
   options: FairleadOptions = {},
 ): Promise<SwitchableProxy> {
-  const proxy = await fairlead(mode, options).start(lab.node, { ...settings, ...given }, objects);
+  const lines: LogLine[] = [];
+  const log = (line: LogLine): void => {
+    lines.push(line);
+    options.log?.(line);
+  };
+  const all = { ...settings, ...given };
+  const proxy = await fairlead(mode, { ...options, log }).start(lab.node, all, objects);
   running.add(proxy);
+  // A change while it reads what it has written would be noticed by another way.
+  await untilTold(lines, 'Kernel state verified', FAMILIES.length);
   for (const family of FAMILIES) await lab.actors['pod-a'].listen('TCP', POD_A_IP[family], 8080);
   return proxy;
 }
