@@ -38,6 +38,18 @@ function logNotice(log: Logger, { kind, port, service, text }: Notice): void {
   log[level]({ ...about, ...(text !== '' && { err: text }) }, message);
 }
 
+/** The Service port that the kernel rejects. */
+function rejection({ family, quarantined, retryMs }: FamilyEvent & { kind: 'quarantined' }) {
+  const { attempts, failure, forwarding } = quarantined;
+  const err = failureText(failure);
+  return { ...portFields(forwarding.servicePort), family, err, attempts, retryMs };
+}
+
+/** The Service port that the kernel has accepted again. */
+function recovery({ family, attempts, servicePort }: FamilyEvent & { kind: 'restored' }) {
+  return { ...portFields(servicePort), family, attempts };
+}
+
 function familyLines(log: Logger): Lines<FamilyEvent | FilterEvent | ConnectTimeEvent> {
   const lines: Lines<FamilyEvent | FilterEvent | ConnectTimeEvent> = {
     queued: ({ family }) => log.trace({ family }, 'Sync queued'),
@@ -51,19 +63,9 @@ function familyLines(log: Logger): Lines<FamilyEvent | FilterEvent | ConnectTime
       else log.info({ family, purpose, durationMs }, 'Kernel state verified');
     },
     failed: (event) => logFailure(log, event),
-    quarantined: ({ family, quarantined: { attempts, failure, forwarding }, retryMs }) =>
-      log.error(
-        {
-          ...portFields(forwarding.servicePort),
-          family,
-          err: failureText(failure),
-          attempts,
-          retryMs,
-        },
-        'Kernel rejected Service port; continuing without it',
-      ),
-    restored: ({ family, attempts, servicePort }) =>
-      log.info({ ...portFields(servicePort), family, attempts }, 'Service port programmed again'),
+    quarantined: (event) =>
+      log.error(rejection(event), 'Kernel rejected Service port; continuing without it'),
+    restored: (event) => log.info(recovery(event), 'Service port programmed again'),
     drift: (event) => logDrift(log, event),
     exposed: ({ family, tables: found }) => {
       const tables = found.map(({ table }) => table);
@@ -125,22 +127,13 @@ function filterLines(
         'Failed to update table filter; a host firewall may drop health checks',
       );
     },
-    quarantined: ({ family, quarantined: { attempts, failure, forwarding }, retryMs }) =>
+    quarantined: (event) =>
       log.warn(
-        {
-          ...portFields(forwarding.servicePort),
-          family,
-          err: failureText(failure),
-          attempts,
-          retryMs,
-        },
+        rejection(event),
         'Kernel rejected rule for health checks in table filter; Service port is served',
       ),
-    restored: ({ family, attempts, servicePort }) =>
-      log.info(
-        { ...portFields(servicePort), family, attempts },
-        'Rule for health checks is in table filter again',
-      ),
+    restored: (event) =>
+      log.info(recovery(event), 'Rule for health checks is in table filter again'),
   };
 }
 
@@ -162,22 +155,13 @@ function mapLines(
         'Failed to update connect-time maps; packet rules handle what they lack',
       );
     },
-    quarantined: ({ family, quarantined: { attempts, failure, forwarding }, retryMs }) =>
+    quarantined: (event) =>
       log.warn(
-        {
-          ...portFields(forwarding.servicePort),
-          family,
-          err: failureText(failure),
-          attempts,
-          retryMs,
-        },
+        rejection(event),
         'Kernel rejected Service port in connect-time maps; packet rules handle it',
       ),
-    restored: ({ family, attempts, servicePort }) =>
-      log.info(
-        { ...portFields(servicePort), family, attempts },
-        'Service port is in the connect-time maps again',
-      ),
+    restored: (event) =>
+      log.info(recovery(event), 'Service port is in the connect-time maps again'),
     drift: ({ family, drift, purpose }) => {
       if (purpose === 'start')
         log.debug({ family, ...drift }, 'Updated connect-time maps at start');
