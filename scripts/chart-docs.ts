@@ -77,8 +77,8 @@ export function chartReadme(valuesText: string): string {
 <!-- Written by scripts/docs.ts from values.yaml; do not edit. -->
 
 The chart installs Fairlead as a DaemonSet, in place of kube-proxy. Read
-[how to migrate](../../docs/migrating.md) first. [docs/install](../../docs/install/README.md) has a
-page for each distribution.
+[migrating.md](../../docs/migrating.md) and the
+[page of your distribution](../../docs/install/README.md) first.
 
 ${'```'}
 helm install fairlead fairlead-VERSION.tgz --namespace kube-system \\
@@ -90,21 +90,14 @@ ${'```'}
 | --- | --- |
 | the defaults | kubeadm: reads the ConfigMap of kube-proxy |
 | \`values-plain.yaml\` | clusters without kube-proxy; needs \`apiServer.host\`, \`config.clusterCIDR\` |
-| \`values-eks.yaml\` | EKS |
-| \`values-openshift.yaml\` | OpenShift |
-| \`values-hardened.yaml\` | in addition to any of them: no privileges while it runs |
-| \`values-beside-canary.yaml\`, \`values-canary.yaml\` | in addition to any of them: two releases, by a label of nodes |
+| \`values-eks.yaml\`, \`values-openshift.yaml\` | EKS, OpenShift |
+| \`values-hardened.yaml\` | in addition: no privileges while it runs |
+| \`values-beside-canary.yaml\`, \`values-canary.yaml\` | in addition: two [releases](../../docs/releases.md), by a label |
 
-- An upgrade of the chart replaces pods in turns. A pod that does not become ready (\`/readyz\`:
-  programmed and verified) stops the rollout. \`helm rollback\` is the way back
-  ([docs/releases.md](../../docs/releases.md)).
-- A canary is a second release with \`values-canary.yaml\`, on nodes with a label that the first one
-  avoids with \`values-beside-canary.yaml\`.
-- Rules stay in the kernel when pods end, so that an uninstall interrupts nothing.
-  \`fairlead tables remove\` removes them alongside kube-proxy, \`fairlead --cleanup\` where nothing
-  proxies ([docs/migrating.md](../../docs/migrating.md#nothing-left)).
-- With kube-prometheus-stack, set \`enabled\` of \`monitoring.podMonitor\` and of
-  \`monitoring.prometheusRule\`, and \`additionalLabels.release\` of both to the name of its release.
+- Rules stay in the kernel when pods end: an uninstall interrupts nothing
+  ([nothing left](../../docs/migrating.md#nothing-left)).
+- With kube-prometheus-stack, set \`enabled\` of \`monitoring.podMonitor\` and
+  \`monitoring.prometheusRule\`, and \`additionalLabels.release\` of both to its release's name.
 
 ## Values
 
