@@ -16,32 +16,35 @@ interface Endpoint {
   readonly answer: Schema<object>;
 }
 
-const form = {
-  form: '`report`: lines of fields for `kubectl fairlead`, in place of JSON, also for errors.',
+/** Parameters that several questions have. */
+export const everywhere = {
+  continue: 'The field `continue` of the page before.',
+  form: '`report`: lines of fields for `kubectl fairlead` instead of JSON.',
+  proof:
+    'An abstract Unix socket that proves the asker’s CAP_NET_ADMIN, where the API server is asked. `fairlead` makes one.',
 };
-const proof =
-  'For questions that need the API server: an abstract Unix socket by which the asker proves that it has CAP_NET_ADMIN. `fairlead` makes one.';
+const { form, proof, continue: page } = everywhere;
 
 /** A new endpoint needs an entry here, whose name is its path, and an answer in `src/serve/ask`. */
 export const endpoints = {
   status: {
     path: pathOf('status'),
     meaning: 'The health of this node’s proxy.',
-    query: form,
+    query: { form },
     answer: statusSchema,
   },
   services: {
     path: pathOf('services'),
     meaning: 'The Services that this proxy serves, page by page.',
     query: {
-      namespace: 'Only Services of this namespace.',
-      name: 'Only Services of this name. In it, `*` matches any characters and `?` one.',
+      namespace: 'Only of this namespace.',
+      name: 'Only of this name; `*` matches any characters, `?` one.',
       labelSelector:
-        'Only Services with these labels, written as for `kubectl get -l`. The API server is asked, or the files are read again.',
-      state: '`unhealthy`: only Services that have problems on this node.',
-      order: '`problems`: Services that have problems on this node come first, by name.',
-      limit: 'The most Services of one answer: 1 to 1000. Default: 500.',
-      continue: 'The field `continue` of the page before.',
+        'Only with these labels, as for `kubectl get -l`. Asks the API server, or reads the files again.',
+      state: '`unhealthy`: only those with problems on this node.',
+      order: '`problems`: those with problems on this node first, by name.',
+      limit: 'Services of one answer: 1 to 1000. Default: 500.',
+      continue: page,
       proof,
     },
     answer: serviceListSchema,
@@ -51,17 +54,15 @@ export const endpoints = {
     meaning: 'One Service: its resolved state on this node, and why.',
     query: {
       name: 'Its name.',
-      namespace:
-        'Its namespace. Without it: the only Service of that name, else that of namespace default.',
-      address: 'One of its addresses, in place of its name.',
+      namespace: 'Absent: the only Service of that name, else that of namespace default.',
+      address: 'One of its addresses, instead of its name.',
       port: 'Only ports of this name or number.',
-      ports: 'The most ports in the answer: 1 to 500. Default: 50.',
-      pods: '`true`: with the pods of endpoints. The API server is asked, or the files are read again.',
+      ports: 'Ports of the answer: 1 to 500. Default: 50.',
+      pods: '`true`: with names of pods. Asks the API server, or reads the files again.',
       traffic:
-        '`true`: with the outcomes of connections to each endpoint, if the kernel counts them (`--service-metrics`).',
-      endpoints:
-        'The most endpoints in the answer, of all ports together: 1 to 10000. Default: 500.',
-      ...form,
+        '`true`: with the outcomes of connections, if they are counted (`--service-metrics`).',
+      endpoints: 'Endpoints of the answer: 1 to 10000. Default: 500.',
+      form,
       proof,
     },
     answer: serviceSchema,
@@ -70,26 +71,26 @@ export const endpoints = {
     path: pathOf('problems'),
     meaning: 'All problems on this node: of the proxy and of Services.',
     query: {
-      namespace: 'Only Services of this namespace. Counts are of all.',
-      limit: 'The most Services of one answer: 1 to 1000. Default: 500.',
-      continue: 'The field `continue` of the page before.',
-      ...form,
+      namespace: 'Only of this namespace. Counts are of all.',
+      limit: 'Services of one answer: 1 to 1000. Default: 500.',
+      continue: page,
+      form,
     },
     answer: problemsSchema,
   },
   changes: {
     path: pathOf('changes'),
     meaning: 'Recent changes in the kernel: the last thousand are kept.',
-    query: { limit: 'The most changes in the answer: 1 to 1000. Default: 100.' },
+    query: { limit: 'Changes of the answer: 1 to 1000. Default: 100.' },
     answer: changeListSchema,
   },
   explain: {
     path: pathOf('explain'),
     meaning: 'What happens to a packet to an address and port, and why.',
     query: {
-      to: '`ADDRESS:PORT`, or `[NAMESPACE/]NAME:PORT` with the number or name of a port of a Service; `/TCP`, `/UDP` or `/SCTP` may follow. Without it, an address means TCP; of a port with several protocols each is explained (`also`).',
-      from: 'The client: an address, `pod` (the default), `node`, `outside` or `pod/NAMESPACE/NAME`. A pod’s address comes from the API server, or from EndpointSlices if Fairlead may not get pods.',
-      ...form,
+      to: '`ADDRESS:PORT` or `[NAMESPACE/]NAME:PORT`, then optionally `/TCP`, `/UDP` or `/SCTP`. Without it, an address means TCP, and a name all protocols (`also`).',
+      from: 'The client: an address, `pod` (default), `node`, `outside` or `pod/NAMESPACE/NAME` (from the API server, or from EndpointSlices).',
+      form,
       proof,
     },
     answer: explanationSchema,
@@ -97,19 +98,19 @@ export const endpoints = {
   diff: {
     path: pathOf('diff'),
     meaning:
-      'How the kernel’s state differs from what is in force. The kernel is read and not written. An answer without differences serves for twenty times as long as reading took, until others change rules; where it does not, the next one waits for four times as long, at most 5 s.',
-    query: form,
+      'How the kernel’s state differs from what is in force. A clean answer serves for twenty times its reading time, until rules change. After another, the next waits four times as long, at most 5 s.',
+    query: { form },
     answer: diffSchema,
   },
   traffic: {
     path: pathOf('traffic'),
     meaning:
-      'Connections and refusals by Service port, if they are counted (`--service-metrics`). The kernel is read at most every two seconds.',
+      'Connections and refusals by Service port, if counted (`--service-metrics`). The kernel is read at most every two seconds.',
     query: {
-      namespace: 'Only Services of this namespace.',
-      service: 'Only Services of this name. The answer then has their endpoints, too.',
-      limit: 'The most Service ports of one answer: 1 to 1000. Default: 500.',
-      continue: 'The field `continue` of the page before.',
+      namespace: 'Only of this namespace.',
+      service: 'Only of this name; the answer then has endpoints.',
+      limit: 'Service ports of one answer: 1 to 1000. Default: 500.',
+      continue: page,
     },
     answer: trafficSchema,
   },

@@ -13,42 +13,43 @@ import {
   text,
 } from './schema.ts';
 
+/** The kinds of problems: stable words. */
+export const reasonName = oneOf(...reasonNames);
+
 const problem = object({
-  reason: field(oneOf(...reasonNames), 'The kind of problem: a stable word.'),
-  text: field(text, 'The same in a sentence, with the facts.'),
+  reason: field(reasonName),
+  text: field(text, 'A sentence with the facts.'),
 });
 
 export const problemsSchema = answer('ProblemList', {
-  node: field(text, 'The name of the node.'),
+  node: field(text),
   healthy: field(flag, 'Neither the proxy nor a Service has a problem.'),
-  proxy: field(list(text), 'The problems of the proxy, as its status has them; in sentences.'),
-  remarks: field(list(text), 'What is worth knowing and no problem, as its status has it.'),
+  proxy: field(list(text), '`problems` of its status.'),
+  remarks: field(list(text), '`remarks` of its status.'),
   services: field(
     object({
-      known: field(count, 'Services that this proxy serves.'),
-      withProblems: field(count, 'Those that have problems.'),
+      known: field(count),
+      withProblems: field(count),
     }),
-    'Counts of Services.',
   ),
   reasons: field(
     list(
       object({
-        reason: field(oneOf(...reasonNames), 'The reason.'),
-        services: field(count, 'Services that have it.'),
+        reason: field(reasonName),
+        services: field(count),
       }),
     ),
-    'The reasons that Services have; a Service may have several.',
+    'A Service may have several.',
   ),
   items: field(
     list(
       object({
-        namespace: field(text, 'Namespace of the Service.'),
-        name: field(text, 'Its name.'),
-        problems: field(list(problem), 'Its problems.'),
+        namespace: field(text),
+        name: field(text),
+        problems: field(list(problem)),
       }),
     ),
-    'The Services that have problems, by namespace and name.',
   ),
-  continue: maybe(text, 'There is another page: the parameter `continue` to ask for it with.'),
+  continue: maybe(text),
 });
 export type ProblemList = Infer<typeof problemsSchema>;

@@ -28,7 +28,7 @@ export interface Schema<T> {
   readonly is?: T;
 }
 
-/** A field of an object, with its description. */
+/** A field of an object, with what its name and type do not say. */
 interface Field<T, Needed extends boolean = true> {
   readonly schema: Schema<T>;
   readonly meaning: string;
@@ -66,12 +66,12 @@ export function list<T>(of: Schema<T>): Schema<readonly T[]> {
   return { json: { type: 'array', items: of.json } };
 }
 
-export function field<T>(schema: Schema<T>, meaning: string): Field<T> {
+export function field<T>(schema: Schema<T>, meaning = ''): Field<T> {
   return { schema, meaning, needed: true };
 }
 
 /** A field that may be absent. */
-export function maybe<T>(schema: Schema<T>, meaning: string): Field<T, false> {
+export function maybe<T>(schema: Schema<T>, meaning = ''): Field<T, false> {
   return { schema, meaning, needed: false };
 }
 
@@ -87,8 +87,8 @@ export function object<F extends Fields>(fields: F): Schema<ObjectOf<F>> {
 /** A complete answer: it names its version and kind. */
 export function answer<const K extends string, F extends Fields>(kind: K, fields: F) {
   return object({
-    apiVersion: field(oneOf(apiVersion), 'The version of this schema.'),
-    kind: field(oneOf(kind), 'The kind of this answer.'),
+    apiVersion: field(oneOf(apiVersion)),
+    kind: field(oneOf(kind)),
     ...fields,
   });
 }

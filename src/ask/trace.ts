@@ -15,54 +15,52 @@ import {
 import { familyName, protocolName } from './status.ts';
 
 const packet = object({
-  source: field(text, 'The address and port that it was sent from.'),
-  interface: maybe(text, 'The interface that it came in by; left out: the node itself sent it.'),
+  source: field(text, 'Address and port.'),
+  interface: maybe(text, 'Absent: the node itself sent it.'),
   outcome: field(
     oneOf('endpoint', 'diverted', 'untranslated', 'rejected', 'dropped', 'lost'),
-    '`endpoint`: it went to the endpoint that its destination was translated to. `diverted`: a rule of another program gave it a destination. `untranslated`: it went to its first destination. `lost`: it got no further, and no rule of nf_tables decided that.',
+    '`diverted`: by a rule of another program. `untranslated`: it went to its first destination. `lost`: it went no further, without a rule of nf_tables that decided so.',
   ),
-  because: field(text, 'What decided the outcome, in a sentence.'),
-  destination: field(text, 'Its last destination: address and port.'),
+  because: field(text, 'What decided the outcome.'),
+  destination: field(text, 'Its last address and port.'),
   answered: maybe(
     oneOf('yes', 'no', 'refused'),
-    'Whether an answer came while it was followed; `refused`: the answer was that nothing listens there. Absent: connection tracking does not say.',
+    'Whether an answer came while it was followed. `refused`: nothing listens there. Absent: not known.',
   ),
-  ended: field(text, 'Its end, in a sentence.'),
-  failed: field(flag, 'It did not reach an endpoint, or was refused there, or not answered (TCP).'),
-  steps: field(list(stepSchema), 'What happened to it, in order.'),
+  ended: field(text, 'A sentence.'),
+  failed: field(flag, 'It reached no endpoint, was refused, or got no answer (TCP).'),
+  steps: field(list(stepSchema)),
   explained: maybe(
     object({
-      outcome: field(text, 'The outcome in that explanation.'),
-      summary: field(text, 'The outcome and its cause, in a sentence.'),
-      warnings: field(list(text), 'The warnings of that explanation.'),
+      outcome: field(text),
+      summary: field(text, 'Outcome and cause in a sentence.'),
+      warnings: field(list(text)),
     }),
-    'What `fairlead explain` says of such a packet, if the process of this node answers.',
+    'What `fairlead explain` says of it, if the process answers.',
   ),
 });
 
 export const traceSchema = answer('Trace', {
   to: field(
     object({
-      address: field(text, 'The address.'),
-      port: field(count, 'The port.'),
-      protocol: field(protocolName, 'The protocol.'),
-      family: field(familyName, 'The family of the address.'),
+      address: field(text),
+      port: field(count),
+      protocol: field(protocolName),
+      family: field(familyName),
     }),
-    'Where the packets were sent.',
   ),
   warnings: field(list(text), 'The limits of this trace.'),
-  packets: field(list(packet), 'The packets, in the order in which they arrived.'),
+  packets: field(list(packet)),
   endpoints: field(
     list(
       object({
-        endpoint: field(text, 'Address and port that packets went to.'),
-        packets: field(count, 'Packets that went there.'),
-        refused: field(count, 'Those that were refused.'),
-        unanswered: field(count, 'Those without an answer while they were followed.'),
+        endpoint: field(text, 'Address and port.'),
+        packets: field(count),
+        refused: field(count),
+        unanswered: field(count, 'While they were followed.'),
       }),
     ),
-    'The endpoints that packets went to.',
   ),
-  probe: maybe(text, 'The outcome of the connections that the command itself opened.'),
+  probe: maybe(text, 'The outcome of the command’s own connections.'),
 });
 export type Trace = Infer<typeof traceSchema>;
