@@ -134,7 +134,8 @@ ${common.join('\n')}
 ${sections.join('\n')}
 ## fairlead trace -o json
 
-The command itself follows packets through the rules of the node, and prints this after the last one.
+The command itself follows packets through the rules of the node.
+It prints this after the last one.
 
 ${answerOf(traceSchema.json)}
 

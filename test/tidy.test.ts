@@ -457,7 +457,7 @@ function isUnclear(text: string): boolean {
 function unclearTexts(path: string, pattern: RegExp): string[] {
   const source = read(path);
   return [...source.matchAll(pattern)]
-    .filter((match) => isUnclear(match.at(-1)!.replace(/`[^`]*`/g, '')))
+    .filter((match) => isUnclear(match.at(-1)!.replace(/`[^`]*`|'\w+'/g, '')))
     .map((match) => `${path}:${source.slice(0, match.index).split('\n').length}: ${match.at(-1)}`);
 }
 

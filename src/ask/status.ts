@@ -171,7 +171,7 @@ export const statusSchema = answer('Status', {
     list(text),
     'For each problem its section of docs/runbook.md: `a-watch-is-silent`.',
   ),
-  remarks: field(list(text), 'Facts that are no problems.'),
+  remarks: field(list(text), 'Facts that are not problems.'),
   version: field(text),
   kubernetesVersion: field(text, 'The release of kube-proxy that it follows.'),
   node: field(text),

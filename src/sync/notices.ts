@@ -23,7 +23,7 @@ export const noticeTable = {
     level: 'error',
     message: 'Could not process Service; keeping its previous rules',
     event: { reason: 'NotUnderstood', scope: 'cluster' },
-    meaning: 'The Service could not be worked out. Its rules stay as they were.',
+    meaning: 'A defect.',
     action: 'Report the object and `err`.',
   },
   conflict: {
@@ -31,52 +31,44 @@ export const noticeTable = {
     fields: 'service, port, err',
     event: { reason: 'FrontendConflict', scope: 'cluster' },
     meaning:
-      'Two Services ask for the same address and port; `err` names the one that has it. It may ' +
-      'also be this proxy, the API server, or a program of the node.',
-    action: 'Change the address or port of one of the two.',
+      '`err`: the Service that has it, or this proxy, the API server or a program of the node.',
+    action: 'Change the address or port of one.',
   },
   'left-out': {
     message: 'Not enough memory for Service; leaving it out',
     event: { reason: 'OverLimit', scope: 'cluster' },
-    meaning: 'Objects take all memory that they may, and its namespace takes most of it.',
+    meaning: 'Objects take all memory that they may, its namespace most of it.',
     action:
-      'See [limits](limits.md#all-namespaces-together): give the namespace a quota, or the ' +
-      'process a larger heap.',
+      'Give the namespace a quota, or the process a larger heap ([limits](limits.md#all-namespaces-together)).',
   },
   'over-limit': {
     message: 'Service exceeds a limit; serving part of it',
     event: { reason: 'OverLimit', scope: 'cluster' },
-    meaning: 'The Service has more frontends, endpoints or source ranges than are served.',
-    action: 'See [limits](limits.md).',
+    meaning: 'It has too many frontends, endpoints or source ranges.',
+    action: '[Limits](limits.md).',
   },
   'balance-not-done': {
     message: 'Balance of Service cannot be done here',
     event: { reason: 'BalanceNotDone', scope: 'node' },
-    meaning:
-      'An annotation asks for a balance that the mode that runs, or this kernel, cannot do. ' +
-      'Connections are shared out as without it.',
-    action: 'See [balancing](balancing.md#balances).',
+    meaning: 'This mode or kernel cannot do what its annotation asks for; it is ignored.',
+    action: '[Balancing](balancing.md#balances).',
   },
   kept: {
     message: 'API server reports no endpoints of its own Service; keeping the last',
     fields: 'service',
-    meaning:
-      'Service `default/kubernetes` has no endpoint, as while the last API server stops. The ' +
-      'node keeps its last ones, through which it may reach the API.',
-    action: 'Look why no API server is registered, if it lasts.',
+    meaning: 'Service `default/kubernetes` has none, for example while the last API server stops.',
+    action: 'If it lasts, see why no API server is registered.',
   },
   'external-ip-of-node': {
     message: 'External IP is an address of this node',
     event: { reason: 'ExternalIPOfNode', scope: 'node' },
-    meaning:
-      'The external IP is an address of the node itself. Ports on which a program of the node ' +
-      'listens stay that program’s.',
-    action: 'Use an address that no node has, unless this is intended.',
+    meaning: 'Ports on which a program of the node listens stay that program’s.',
+    action: 'Unless intended, use an address that no node has.',
   },
   'external-ip': {
     message: 'External IP is not allowed',
     event: { reason: 'ExternalIPNotAllowed', scope: 'cluster' },
-    meaning: 'The external IP is refused by the configuration or is a special address.',
+    meaning: 'The configuration refuses it, or it is a special address.',
     action: 'Use another address.',
   },
 } as const satisfies Readonly<Record<string, NoticeRow>>;
