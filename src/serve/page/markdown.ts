@@ -1,4 +1,5 @@
 /** The Markdown of the runbook as HTML: headings, paragraphs, tables, code, links. */
+import { basename } from 'node:path';
 import { type Content, Html, html } from './html.ts';
 import { grid } from './parts.ts';
 
@@ -10,7 +11,7 @@ function anchorOf(heading: string): string {
     .replaceAll(' ', '-');
 }
 
-/** The blocks of a document. Links to other documents become text. */
+/** The blocks of a document. Of links to other documents, which a node lacks, the file is named. */
 export function markdownHtml(text: string): Html[] {
   const blocks = text.match(/^```[\s\S]*?^```$|(?:^(?!```).*\S.*\n?)+/gm) ?? [];
   return blocks.map((block) => blockHtml(block.trimEnd()));
@@ -58,6 +59,7 @@ function inline(text: string): Content {
     if (i % 2 === 0) return part;
     if (part.startsWith('`')) return html`<code>${part.slice(1, -1)}</code>`;
     const [, name = '', target = ''] = /^\[(.+)\]\((.+)\)$/.exec(part) ?? [];
-    return target.startsWith('#') ? html`<a href="${target}">${inline(name)}</a>` : inline(name);
+    if (target.startsWith('#')) return html`<a href="${target}">${inline(name)}</a>`;
+    return [inline(name), ` (${basename(target).replace(/#.*/, '')})`];
   });
 }

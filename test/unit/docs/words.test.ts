@@ -10,17 +10,29 @@ const root = resolve(import.meta.dirname, '../../..');
 const usual = 1700;
 /** Of all documents together. The goal is 80,000. */
 const total = 107_500;
-const budgets: Readonly<Record<string, number>> = Object.fromEntries(
-  `README 1700, SECURITY 2400, bench/README 3100, docs/api 3100, docs/balancing 2300,
-  docs/configuration 4600, docs/connect-time 2000, docs/differences 3200, docs/flags 2500,
-  docs/internals/kube-proxy-behaviour 3900, docs/internals/reliability 2400,
-  docs/kubectl-plugin 1800, docs/limits 3500, docs/logs 3400, docs/metrics 2800,
-  docs/migrating 3100, docs/operating 2500, docs/releases 2300, docs/runbook 6510,
-  docs/scale 2000, docs/semantics 6400, src/modes/nftables/README 2100`
-    .split(',')
-    .map((entry) => entry.trim().split(' '))
-    .map(([name, words]) => [`${name}.md`, Number(words)]),
-);
+const budgets: Readonly<Record<string, number>> = {
+  'README.md': 1700,
+  'SECURITY.md': 2400,
+  'bench/README.md': 3100,
+  'docs/api.md': 3100,
+  'docs/balancing.md': 2300,
+  'docs/configuration.md': 4600,
+  'docs/connect-time.md': 2000,
+  'docs/differences.md': 3200,
+  'docs/flags.md': 2500,
+  'docs/internals/kube-proxy-behaviour.md': 3900,
+  'docs/internals/reliability.md': 2400,
+  'docs/kubectl-plugin.md': 1800,
+  'docs/limits.md': 3500,
+  'docs/logs.md': 3400,
+  'docs/metrics.md': 2800,
+  'docs/migrating.md': 3100,
+  'docs/operating.md': 2500,
+  'docs/releases.md': 2300,
+  'docs/runbook.md': 4900,
+  'docs/scale.md': 2000,
+  'docs/semantics.md': 6400,
+};
 
 it('each document has no more words than its budget, and all together have no more than theirs', () => {
   const paths = execFileSync('git', ['ls-files', '*.md'], { cwd: root }).toString().trim();
