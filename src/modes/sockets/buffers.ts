@@ -9,7 +9,7 @@ import { systemClock } from '../../time/clock.ts';
 import { inTurns, Pacer } from '../../time/pacer.ts';
 import { type Bound, type NoRoom, type Shares, sharesOf } from './bounds.ts';
 import type { ServedFrontend } from './frontends.ts';
-import { Greediest } from './greediest.ts';
+import { greediest } from './greediest.ts';
 
 /** A part of the memory that this process may use, and what is enough on large machines. */
 const memoryPart = 1 / 8;
@@ -28,8 +28,8 @@ const bytesOfPayload = 8;
 const payloadMin = 32 * 1024;
 /** A limit is raised to this multiple of it or more. */
 const raiseFrom = 4;
-/** Beyond this part of a bound, an address is taken from before the network that holds most. */
-const muchPart = 1 / 8;
+/** Of a bound that is exceeded, an address, and then a network, keeps this part. */
+const capPart = 1 / 8;
 
 /** Buffers are looked at so often, but for no more than a fiftieth of the time. */
 const lookMs = 100;
@@ -246,14 +246,10 @@ export class Buffers {
   async #keepWithin(group: Group, pause: () => Promise<void> | undefined): Promise<void> {
     const max = this.max[group.bound];
     if (group.bytes > max) {
-      const order = new Greediest<Watched>(max * muchPart);
-      await inTurns([...group.members], pause, (one) => {
-        if (one.bytes > 0) order.add(one, one.client, one.bytes, one.wasMoving);
-      });
-      while (group.bytes > max) {
-        const next = order.take();
-        if (next === undefined) break;
+      const held = [...group.members].filter(({ bytes }) => bytes > 0);
+      for await (const next of greediest(held, max * capPart, pause)) {
         if (next.sockets.length > 0) this.#end(next, group.bound);
+        if (group.bytes <= max) break;
         const rest = pause();
         if (rest !== undefined) await rest;
       }
