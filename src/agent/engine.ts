@@ -16,6 +16,7 @@ import type { Kernel } from '../kernel/kernel.ts';
 import type { Environment, ModeConfig, Planner, ProxyMode } from '../modes/mode.ts';
 import type { LocalhostListeners } from '../modes/sockets/localhost.ts';
 import { type Address, type Family, families, isLoopback } from '../net/address.ts';
+import type { RunningEngine, Setting } from '../serve/ask/agent-state.ts';
 import type { EndpointHealth } from '../state/detection.ts';
 import { FrontendOwners, type ReadonlyOwners } from '../state/frontend-owners.ts';
 import { NamespaceShares } from '../state/namespace-shares.ts';
@@ -72,7 +73,7 @@ export interface EngineOptions {
 /** How long a comparison runs in one turn of the event loop before it yields to changes. */
 const comparisonSliceMs = 1;
 
-export class Engine {
+export class Engine implements RunningEngine {
   readonly families: readonly FamilySync[];
   readonly #options: EngineOptions;
   readonly #planners: ReadonlyMap<Family, Planner>;
@@ -198,7 +199,7 @@ export class Engine {
   }
 
   /** What the family's rules depend on; undefined: it is not served. */
-  setting(family: Family) {
+  setting(family: Family): Setting | undefined {
     const config = this.#config(family);
     if (config === undefined) return undefined;
     return {

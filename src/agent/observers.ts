@@ -17,27 +17,23 @@ import { EventHistory } from '../serve/ask/event-history.ts';
 import { ForeignRules } from '../serve/ask/foreign-rules/foreign-rules.ts';
 import { Askers } from '../serve/ask/lookups.ts';
 import { ProblemIndex } from '../serve/ask/problem-index.ts';
-import { statusNow } from '../serve/ask/status.ts';
 import { UnroutedEndpoints } from '../serve/ask/unrouted.ts';
 import { WhileAsked } from '../serve/ask/while-asked.ts';
 import { ClusterEvents, makeRecorder } from '../serve/cluster-events.ts';
-import { countersOf, infoMetrics, problemMetrics } from '../serve/collectors.ts';
-import { connectTimeMetrics } from '../serve/connect-time-metrics.ts';
+import { agentMetrics, countersOf } from '../serve/collectors.ts';
 import { watchConntrack } from '../serve/conntrack-watch.ts';
-import { detectionMetrics } from '../serve/detection-metrics.ts';
 import { ProxyHealth } from '../serve/health.ts';
 import { HttpThread } from '../serve/http/http-thread.ts';
 import { openThread } from '../serve/http/open-thread.ts';
 import type { SharedMemory } from '../serve/http/shared-memory.ts';
 import type { Wire, WireEvents } from '../serve/http/wire.ts';
-import { kernelMetrics } from '../serve/kernel-metrics.ts';
 import type { Logger } from '../serve/log.ts';
 import { Metrics } from '../serve/metrics.ts';
 import { conntrackLog, localhostReport } from '../serve/part-reports.ts';
 import type { AccessOptions } from '../serve/readers/access.ts';
 import { Reporter } from '../serve/reporter.ts';
 import { runServers } from '../serve/servers.ts';
-import type { ServiceCounters } from '../serve/service-counters.ts';
+import { ServiceCounters } from '../serve/service-counters.ts';
 import { ServiceHealth } from '../serve/service-health.ts';
 import { SourceReport } from '../serve/source-report.ts';
 import { takeoverReport } from '../serve/takeover-report.ts';
@@ -87,14 +83,13 @@ interface Present
     | 'fastPath'
     | 'findings'
     | 'heapGuard'
+    | 'localhostListeners'
     | 'mode'
     | 'state'
   > {
   readonly servedFamilies: () => readonly Family[];
   /** Nodes were listed, so this node is known if it exists. */
   readonly nodeListed: () => boolean;
-  /** Sockets that listen for node ports on the loopback address. */
-  readonly localhostListeners: (family: Family) => number;
 }
 
 export class Observers {
@@ -106,14 +101,12 @@ export class Observers {
   readonly serviceHealth: ServiceHealth;
   readonly eventHistory: EventHistory;
   readonly problemIndex: ProblemIndex;
-  readonly #foreignRules: ForeignRules;
-  readonly #unrouted: UnroutedEndpoints;
   readonly conntrack: ConntrackObserver;
   readonly localhost: (event: LocalhostEvent) => void;
   readonly takeover: (event: TakeoverEvent) => void;
   readonly #options: ObserversOptions;
   readonly #present: Present;
-  readonly #counters: ServiceCounters;
+  readonly #agent: AgentState;
   readonly #sourceReport: SourceReport;
   readonly #recorder: EventRecorder | undefined;
   readonly #reporter: Reporter;
@@ -130,7 +123,7 @@ export class Observers {
     const { clock, kernel, log, nodeName } = options;
     const { config, mode, state } = present;
     this.eventHistory = new EventHistory(options);
-    this.#foreignRules = new ForeignRules({
+    const foreignRules = new ForeignRules({
       clock,
       kernel,
       mode: () => mode().name,
@@ -142,26 +135,22 @@ export class Observers {
         return ownsChain !== undefined && !masqueradeAll ? masqueradeMark : 0;
       },
     });
-    this.#unrouted = new UnroutedEndpoints({ clock, state, routing: options.routing });
-    this.metrics = this.#makeMetrics();
-    const families = this.#families;
-    const connectTime = () => present.engine()?.connectTime;
-    const read = { kernel, host: options.host, clock, state, families, mode, config, connectTime };
-    const noticed = (service: string): void => this.problemIndex.resolved(service);
-    this.#counters = kernelMetrics(this.metrics.registry, { ...read, noticed });
-    this.problemIndex = new ProblemIndex({
-      ...{ ...present, clock, counters: this.#counters },
-      ...{ foreignRules: this.#foreignRules, unrouted: this.#unrouted },
+    const unrouted = new UnroutedEndpoints({ clock, state, routing: options.routing });
+    const counters = new ServiceCounters({
+      kernel,
+      clock,
+      connectTime: () => present.engine()?.connectTime,
+      families: this.#families,
+      mode: () => (config().serviceMetrics ? mode() : undefined),
+      portsOf: (service) => state.service(service)?.ports,
+      noticed: (service) => this.problemIndex.resolved(service),
     });
-    infoMetrics(this.metrics.registry, {
-      config,
-      configRefusal: present.configRefusal,
-      mode: () => mode().name,
-    });
-    detectionMetrics(this.metrics.registry, present.failureDetection);
-    connectTimeMetrics(this.metrics.registry, { ...present, clock });
+    this.problemIndex = new ProblemIndex({ ...present, clock, counters, foreignRules, unrouted });
+    this.metrics = new Metrics(countersOf(kernel, log));
     this.health = this.#makeHealth();
     this.http = this.#makeHttp();
+    this.#agent = this.#makeAgent({ counters, foreignRules, unrouted });
+    agentMetrics(this.metrics.registry, this.#agent);
     this.#sourceReport = new SourceReport({ log, condition: this.#condition });
     this.#recorder = makeRecorder(options, this.metrics.lifecycle);
     this.events = new ClusterEvents({
@@ -234,22 +223,6 @@ export class Observers {
 
   readonly #condition = (resource: Resource) => this.#options.source.condition(resource);
 
-  readonly #overLimit = () => this.#present.engine()?.overLimit ?? 0;
-
-  #makeMetrics(): Metrics {
-    const { config, kernel, log, source } = this.#options;
-    return new Metrics({
-      featureGates: config.featureGates,
-      condition: this.#condition,
-      serverVersion: () => source.serverVersion(),
-      overLimit: this.#overLimit,
-      heapGuard: this.#present.heapGuard,
-      families: this.#families,
-      localhostListeners: this.#present.localhostListeners,
-      counters: countersOf(kernel, log),
-    });
-  }
-
   #makeHealth(): ProxyHealth {
     const { clock } = this.#options;
     const { config, mode, nodeListed, state } = this.#present;
@@ -260,7 +233,7 @@ export class Observers {
       node: () => state.node,
       nodeListed,
       condition: this.#condition,
-      overLimit: this.#overLimit,
+      overLimit: () => this.#present.engine()?.overLimit ?? 0,
       behindMs: () => {
         const families = this.#present.engine()?.families ?? [];
         return Math.max(0, ...families.map(({ progress }) => progress.behindMs ?? 0));
@@ -293,37 +266,26 @@ export class Observers {
     });
   }
 
-  #serve(signal: AbortSignal): Promise<void>[] {
-    const { events, health, http, eventHistory, metrics, problemIndex } = this;
-    const { clock, conntrack, host, kernel, log, nodeName, routing, source } = this.#options;
-    const failed = events.serverFailed.bind(events);
-    const counters = this.#counters;
-    const agent: AgentState = {
-      ...this.#present,
-      clock,
-      nodeName,
-      eventHistory,
-      problemIndex,
+  #makeAgent(own: Pick<AgentState, 'counters' | 'foreignRules' | 'unrouted'>): AgentState {
+    const { eventHistory, health, problemIndex } = this;
+    const { clock, conntrack, host, kernel, nodeName, routing, source } = this.#options;
+    return {
+      ...{ ...this.#present, ...own, clock, nodeName, source, kernel },
+      ...{ eventHistory, health, problemIndex },
       serviceRows: new WhileAsked(),
       askers: new Askers(),
-      foreignRules: this.#foreignRules,
-      unrouted: this.#unrouted,
-      source,
-      health,
-      counters,
-      kernel,
       conntrack: new RecentDumps(conntrack, clock),
       dropPolicies: new RecentResults(clock),
       ...(host && { host }),
       ...(routing && { routesTo: routing.find }),
     };
-    problemMetrics(metrics.registry, {
-      catchUp: problemIndex.catchUp,
-      counts: () => problemIndex.counts,
-      healthy: () => statusNow(agent).healthy,
-    });
-    const { openReviews = noReviews } = this.#options;
-    return runServers({ http, metrics, agent, log, openReviews, failed }, signal);
+  }
+
+  #serve(signal: AbortSignal): Promise<void>[] {
+    const { events, http, metrics } = this;
+    const { log, openReviews = noReviews } = this.#options;
+    const failed = events.serverFailed.bind(events);
+    return runServers({ http, metrics, agent: this.#agent, log, openReviews, failed }, signal);
   }
 }
 

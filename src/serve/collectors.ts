@@ -9,33 +9,32 @@ import processMaxFileDescriptors from 'prom-client/lib/metrics/processMaxFileDes
 import processOpenFileDescriptors from 'prom-client/lib/metrics/processOpenFileDescriptors.js';
 import processStartTime from 'prom-client/lib/metrics/processStartTime.js';
 import nodeVersion from 'prom-client/lib/metrics/version.js';
-import type { Config } from '../config/config.ts';
 import { ownRelease, proxyGates, stageIn } from '../config/gates.ts';
 import { configHash } from '../config/hash.ts';
 import { fairleadVersion } from '../config/version.ts';
 import { conntrackLosses, conntrackUse } from '../host/conntrack.ts';
-import type { HostFiles } from '../host/files.ts';
 import { type NamedCounter, readCounters } from '../kernel/acct.ts';
 import type { TurnMeter } from '../kernel/addon.ts';
 import type { KernelReader, ReplyOf } from '../kernel/kernel.ts';
 import { protocolOf } from '../kernel/nft/constants.ts';
-import type { AffinityFill, ModeFacts, ModeName } from '../modes/mode.ts';
+import type { AffinityFill, ModeFacts } from '../modes/mode.ts';
 import { bounds } from '../modes/sockets/bounds.ts';
 import type { Descriptors } from '../modes/sockets/descriptors.ts';
 import { Address, type Family, families, formatEndpoint } from '../net/address.ts';
-import type { Condition, ServerVersion } from '../source/source.ts';
-import { type Resource, resources } from '../state/change.ts';
-import type { HeapGuard } from '../state/heap-guard.ts';
+import { resources } from '../state/change.ts';
 import {
   type ProgrammedFamily,
   ServicesByFrontend,
   type Whom,
 } from '../state/services-by-frontend.ts';
-import type { Forwarding, ForwardingsByKey } from '../state/types.ts';
+import type { Forwarding } from '../state/types.ts';
+import type { FamilySync } from '../sync/family.ts';
 import { systemClock } from '../time/clock.ts';
 import { inTurns, Pacer, type Pause } from '../time/pacer.ts';
-import type { KnownProblems } from './ask/problem.ts';
+import type { AgentState } from './ask/agent-state.ts';
 import { sharedCall } from './ask/shared-call.ts';
+import { statusNow } from './ask/status.ts';
+import { connectTimeMetrics } from './connect-time-metrics.ts';
 import { fairShares } from './fair-shares.ts';
 import type { Logger } from './log.ts';
 import type { LogDestination } from './log-destination.ts';
@@ -48,6 +47,18 @@ import {
   servicePortsMax,
 } from './metric-table.ts';
 import type { ServiceCounters, ServiceTraffic } from './service-counters.ts';
+
+type Facts<K extends keyof AgentState> = Pick<AgentState, K>;
+
+/** All metrics that are read from the state of the process and from the kernel. */
+export function agentMetrics(registry: Registry, agent: AgentState): void {
+  const each = [
+    ...[buildMetrics, gateMetrics, stateMetrics, infoMetrics, problemMetrics, ipvsMetrics],
+    ...[affinityMetrics, conntrackTableMetrics, serviceMetrics, detectionMetrics],
+    connectTimeMetrics,
+  ];
+  for (const add of each) add(registry, agent);
+}
 
 /** Of the library's, those of the process and of Node that read only when they are asked. */
 const ofProcess = [
@@ -81,12 +92,9 @@ export function processMetrics(registry: Registry): void {
 }
 
 /** Constant 1, with versions as labels. */
-export function buildMetrics(
-  registry: Registry,
-  serverVersion: () => ServerVersion | undefined,
-): void {
+export function buildMetrics(registry: Registry, { source }: Facts<'source'>): void {
   readMetric('kubernetes_build_info', registry, () => {
-    const known = serverVersion();
+    const known = source.serverVersion();
     if (known === undefined) return [];
     const { gitVersion: git_version, major, minor, platform } = known;
     return [[{ major, minor, git_version, platform }, 1]];
@@ -96,9 +104,10 @@ export function buildMetrics(
 }
 
 /** 1 = enabled. Stages as upstream's: a gate of general availability has none. */
-export function gateMetrics(registry: Registry, gates: Readonly<Record<string, boolean>>): void {
+export function gateMetrics(registry: Registry, { config }: Facts<'config'>): void {
   const gauge = metric('kubernetes_feature_enabled', registry);
-  for (const [name, isEnabled] of Object.entries(gates)) {
+  // They never change.
+  for (const [name, isEnabled] of Object.entries(config().featureGates)) {
     const gate = proxyGates[name];
     const stage = gate === undefined ? 'GA' : stageIn(gate, ownRelease).stage;
     gauge.set({ name, stage: stage === 'GA' ? '' : stage }, isEnabled ? 1 : 0);
@@ -113,57 +122,55 @@ export function eventLoopMetrics(registry: Registry, turns: TurnMeter): void {
   });
 }
 
-export interface StateSources {
-  readonly condition: (resource: Resource) => Condition;
-  /** Services that exceed a limit. */
-  readonly overLimit: () => number;
-  readonly heapGuard: Pick<HeapGuard, 'bytes' | 'leftOut'>;
-  /** How many sockets listen for node ports on the loopback address. */
-  readonly localhostListeners: (family: Family) => number;
-  /** Families that are served, with the desired Forwardings and those in quarantine. */
-  readonly families: () => Iterable<{
-    readonly family: Family;
-    readonly desired: ForwardingsByKey;
-    readonly quarantined: Iterable<unknown>;
-  }>;
-}
-
 /** What is desired, in force and listed. Between two engines, values stay as they were. */
-export function stateMetrics(registry: Registry, sources: StateSources): void {
-  const { condition, families, heapGuard, localhostListeners, overLimit } = sources;
-  metric('fairlead_service_ports', registry, (gauge) => {
-    for (const { family, desired } of families()) gauge.set({ ip_family: family }, desired.size);
-  });
-  metric('fairlead_service_ports_set_aside', registry, (gauge) => {
-    for (const { family, quarantined } of families()) {
-      gauge.set({ ip_family: family }, [...quarantined].length);
-    }
-  });
-  metric('kubeproxy_nftables_localhost_nodeport_listeners', registry, (gauge) => {
-    for (const { family } of families()) {
-      gauge.set({ ip_family: family }, localhostListeners(family));
-    }
-  });
+export function stateMetrics(
+  registry: Registry,
+  agent: Facts<'engine' | 'heapGuard' | 'localhostListeners' | 'source'>,
+): void {
+  const { heapGuard, localhostListeners, source } = agent;
+  const ofFamilies = (name: FamilyGauge, read: (one: FamilySync) => number): void => {
+    metric(name, registry, (gauge) => {
+      for (const one of familiesOf(agent)) gauge.set({ ip_family: one.family }, read(one));
+    });
+  };
+  ofFamilies('fairlead_service_ports', ({ desired }) => desired.size);
+  ofFamilies('fairlead_service_ports_set_aside', ({ quarantined }) => [...quarantined].length);
+  ofFamilies('kubeproxy_nftables_localhost_nodeport_listeners', ({ family }) =>
+    localhostListeners(family),
+  );
   metric('kubeproxy_sync_proxy_rules_no_local_endpoints_total', registry, (gauge) => {
-    for (const { family, desired } of families()) {
+    for (const { family, desired } of familiesOf(agent)) {
       const { internal, external } = countNoLocal(desired.values());
       gauge.set({ traffic_policy: 'internal', ip_family: family }, internal);
       gauge.set({ traffic_policy: 'external', ip_family: family }, external);
     }
   });
-  readMetric('fairlead_services_over_limit', registry, () => [[{}, overLimit()]]);
+  readMetric('fairlead_services_over_limit', registry, () => {
+    return [[{}, agent.engine()?.overLimit ?? 0]];
+  });
   readMetric('fairlead_objects_left_out', registry, () => [[{}, heapGuard.leftOut.count]]);
   readMetric('fairlead_object_bytes', registry, () => [[{}, heapGuard.bytes.taken]]);
   readMetric('fairlead_object_bytes_max', registry, () => [[{}, heapGuard.bytes.max]]);
   metric('fairlead_watch_silence_seconds', registry, (gauge) => {
     for (const resource of resources) {
-      const { silenceMs } = condition(resource);
+      const { silenceMs } = source.condition(resource);
       if (silenceMs !== undefined) gauge.set({ resource }, silenceMs / 1000);
     }
   });
   readMetric('fairlead_first_list_missing_seconds', registry, () => {
-    return resources.map((resource) => [{ resource }, (condition(resource).missingMs ?? 0) / 1000]);
+    return resources.map((resource) => {
+      return [{ resource }, (source.condition(resource).missingMs ?? 0) / 1000];
+    });
   });
+}
+
+type FamilyGauge =
+  | 'fairlead_service_ports'
+  | 'fairlead_service_ports_set_aside'
+  | 'kubeproxy_nftables_localhost_nodeport_listeners';
+
+function familiesOf({ engine }: Facts<'engine'>): readonly FamilySync[] {
+  return engine()?.families ?? [];
 }
 
 /** Ports with endpoints, of which traffic of policy Local can reach none. */
@@ -180,27 +187,18 @@ export function countNoLocal(desired: Iterable<Forwarding>): {
   return count;
 }
 
-interface InfoSources {
-  /** The configuration in force. */
-  readonly config: () => Pick<Config, 'document' | 'mode'>;
-  /** The mode that runs, or is about to run. */
-  readonly mode: () => ModeName;
-  /** Why the configuration file is not in force. */
-  readonly configRefusal: () => string | undefined;
-}
-
 /** The mode and configuration of a node, so that nodes can be compared. */
 export function infoMetrics(
   registry: Registry,
-  { config, configRefusal, mode }: InfoSources,
+  { config, configRefusal, mode }: Facts<'config' | 'configRefusal' | 'mode'>,
 ): void {
   readMetric('fairlead_config_refused', registry, () => {
     return [[{}, configRefusal() === undefined ? 0 : 1]];
   });
   readMetric('fairlead_mode_info', registry, () => {
-    return [[{ mode: mode(), requested: config().mode || 'auto' }, 1]];
+    return [[{ mode: mode().name, requested: config().mode || 'auto' }, 1]];
   });
-  let hashed: Pick<Config, 'document'> | undefined;
+  let hashed: unknown;
   let hash = '';
   readMetric('fairlead_config_info', registry, () => {
     const current = config();
@@ -210,22 +208,17 @@ export function infoMetrics(
   });
 }
 
-interface ProblemSources extends Pick<KnownProblems, 'catchUp'> {
-  /** The health that `fairlead status` shows. */
-  healthy(): boolean;
-  counts(): KnownProblems['counts'];
-}
-
 /** Whether the proxy is healthy, and how many Services have problems. */
-export function problemMetrics(registry: Registry, sources: ProblemSources): void {
-  readMetric('fairlead_healthy', registry, () => [[{}, sources.healthy() ? 1 : 0]]);
+function problemMetrics(registry: Registry, agent: AgentState): void {
+  const { problemIndex } = agent;
+  readMetric('fairlead_healthy', registry, () => [[{}, statusNow(agent).healthy ? 1 : 0]]);
   readMetric('fairlead_services_unhealthy', registry, async () => {
-    await sources.catchUp();
-    return [[{}, sources.counts().services]];
+    await problemIndex.catchUp();
+    return [[{}, problemIndex.counts.services]];
   });
   readMetric('fairlead_services_with_problems', registry, async () => {
-    await sources.catchUp();
-    return Array.from(sources.counts().byReason, ([reason, count]) => [{ reason }, count]);
+    await problemIndex.catchUp();
+    return Array.from(problemIndex.counts.byReason, ([reason, count]) => [{ reason }, count]);
   });
 }
 
@@ -255,7 +248,7 @@ export function socketMetrics(
 }
 
 /** The size of the conntrack table, and packets dropped because it was full; nothing without `host`. */
-export function conntrackTableMetrics(registry: Registry, host: HostFiles | undefined): void {
+export function conntrackTableMetrics(registry: Registry, { host }: Facts<'host'>): void {
   for (const what of ['entries', 'limit'] as const) {
     readMetric(`fairlead_conntrack_${what}`, registry, () => {
       const use = host && conntrackUse(host);
@@ -303,22 +296,19 @@ type Fills = ReadonlyMap<Family, readonly AffinityFill[]>;
 
 /**
  * How full the maps of session affinity are. They are not read more often than once a minute: to
- * count elements, the kernel must list them. `mode` returns the running mode;
- * `now` is in milliseconds.
+ * count elements, the kernel must list them.
  */
 export function affinityMetrics(
   registry: Registry,
-  kernel: KernelReader,
-  mode: () => ModeFacts | undefined,
-  now: () => number = () => performance.now(),
+  { clock, kernel, mode }: Facts<'clock' | 'kernel' | 'mode'>,
 ): void {
   let known: Promise<Fills> = Promise.resolve(new Map());
   let readAtMs = Number.NEGATIVE_INFINITY;
   const fills = (): Promise<Fills> => {
     const running = mode();
-    if (running?.affinityFill === undefined) return Promise.resolve(new Map());
-    if (now() - readAtMs >= readAgainMs) {
-      readAtMs = now();
+    if (running.affinityFill === undefined) return Promise.resolve(new Map());
+    if (clock.now() - readAtMs >= readAgainMs) {
+      readAtMs = clock.now();
       known = readFills(running, kernel);
     }
     return known;
@@ -362,25 +352,20 @@ const ipvsCounters = {
   fairlead_ipvs_out_bytes_total: 'outBytes',
 } as const;
 
-interface IPVSSources {
-  readonly wanted: () => boolean | undefined;
-  readonly families: () => readonly ProgrammedFamily[];
-}
-
 /**
  * The kernel's counters of each virtual service and each real server. There may be many, so they
  * are off by default (--ipvs-counters), and a tenant may have most of them.
  */
 export function ipvsMetrics(
   registry: Registry,
-  kernel: KernelReader,
-  { families, wanted }: IPVSSources,
+  agent: Facts<'config' | 'engine' | 'kernel' | 'mode'>,
 ): void {
   const { pause } = new Pacer(systemClock, sharingMs);
+  const areCounted = () => agent.config().ipvs.counters && agent.mode().usesIPVS;
   // All metrics of an answer share a reading.
   const read = sharedCall(async () => {
-    const all = wanted() ? await readIPVS(kernel) : [];
-    const shown = await sharedOut(all, families(), pause);
+    const all = areCounted() ? await readIPVS(agent.kernel) : [];
+    const shown = await sharedOut(all, familiesOf(agent), pause);
     return { shown, leftOut: all.length - shown.length };
   });
   for (const name of Object.keys(ipvsCounters) as (keyof typeof ipvsCounters)[]) {
@@ -400,7 +385,7 @@ export function ipvsMetrics(
   });
   readMetric('fairlead_ipvs_metrics_left_out', registry, async () => {
     const { leftOut } = await read();
-    return wanted() ? [[{}, leftOut]] : [];
+    return areCounted() ? [[{}, leftOut]] : [];
   });
 }
 
@@ -456,7 +441,10 @@ const sharingMs = 2;
 const outcomes = ['tried', 'answered', 'reset'] as const;
 
 /** Connections and refusals by Service; only with --service-metrics. */
-export function serviceMetrics(registry: Registry, counters: Pick<ServiceCounters, 'read'>): void {
+export function serviceMetrics(
+  registry: Registry,
+  { counters }: { readonly counters: Pick<ServiceCounters, 'read'> },
+): void {
   const all = async (): Promise<readonly ServiceTraffic[]> =>
     (await counters.read())?.services ?? [];
   const failing = async () => (await counters.read())?.failing ?? [];
@@ -500,4 +488,29 @@ export function serviceMetrics(registry: Registry, counters: Pick<ServiceCounter
 
 function servicePortLabels({ family, namespace, service, port, protocol }: Whom) {
   return { ip_family: family, namespace, service, port, protocol };
+}
+
+/** What failure detection has found, of all Services together. */
+function detectionMetrics(
+  registry: Registry,
+  { failureDetection }: Facts<'failureDetection'>,
+): void {
+  readMetric('fairlead_followed_endpoints', registry, () => {
+    const { state, totals } = failureDetection();
+    if (state.kind === 'off') return [];
+    const { endpoints, leftOut, out, silent } = totals;
+    const states = { answering: endpoints - out - silent, silent, ejected: out, left_out: leftOut };
+    return Object.entries(states).map(([name, count]) => [{ state: name }, count]);
+  });
+  readMetric('fairlead_endpoint_ejections_total', registry, () => [
+    [{}, failureDetection().totals.ejected],
+  ]);
+  readMetric('fairlead_endpoint_returns_total', registry, () => [
+    [{}, failureDetection().totals.returned],
+  ]);
+  readMetric('fairlead_endpoint_probes_total', registry, () => {
+    const { failed, notTried, succeeded } = failureDetection().totals.probes;
+    const results = { succeeded, failed, not_tried: notTried };
+    return Object.entries(results).map(([result, count]) => [{ result }, count]);
+  });
 }

@@ -11,25 +11,13 @@ import type { ListAttempt } from '../source/source.ts';
 import type { Change } from '../state/change.ts';
 import type { FamilyEvent, FilterEvent } from '../sync/events.ts';
 import {
-  buildMetrics,
   eventLoopMetrics,
-  gateMetrics,
   namedCounterMetric,
   processMetrics,
   type ReadCounters,
-  type StateSources,
-  stateMetrics,
 } from './collectors.ts';
 import type { Counted } from './http/shared-memory.ts';
 import { type MetricName, type MetricOf, metric } from './metric-table.ts';
-
-interface MetricsSources extends StateSources {
-  /** They never change. */
-  readonly featureGates: Readonly<Record<string, boolean>>;
-  readonly serverVersion: Parameters<typeof buildMetrics>[1];
-  /** Named counters, read while mode iptables runs. */
-  readonly counters: ReadCounters;
-}
 
 /** Changes that kube-proxy counts. */
 const countedAs: { readonly [K in Change['kind']]?: 'service' | 'endpoint' } = {
@@ -51,20 +39,18 @@ export class Metrics {
   /** When the client certificate of the credential plugin expires. */
   #pluginNotAfterMs: number | undefined;
 
-  constructor(sources: MetricsSources) {
+  /** `counters`: named counters, read while mode iptables runs. */
+  constructor(counters: ReadCounters) {
     const { registry } = this;
     processMetrics(registry);
     this.#own = syncMetrics(registry, () => this.#countProbes());
-    this.#modes = new ModeMetrics(registry, sources.counters);
+    this.#modes = new ModeMetrics(registry, counters);
     this.#turns = new (loadAddon().TurnMeter)();
     eventLoopMetrics(registry, this.#turns);
-    stateMetrics(registry, sources);
-    buildMetrics(registry, sources.serverVersion);
     metric('rest_client_exec_plugin_ttl_seconds', registry, (ttl) => {
       const atMs = this.#pluginNotAfterMs ?? Number.POSITIVE_INFINITY;
       ttl.set((atMs - Date.now()) / 1000);
     });
-    gateMetrics(registry, sources.featureGates);
   }
 
   /** This mode handles the traffic from now on: metrics of other modes are not exposed any more. */

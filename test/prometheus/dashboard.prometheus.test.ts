@@ -124,8 +124,9 @@ beforeAll(async () => {
   ]) {
     registry.removeSingleMetric(`fairlead_${name}`);
   }
-  serviceMetrics(registry, { read: async () => ({ readAtMs: 0, services: [traffic], failing }) });
-  conntrackTableMetrics(registry, { read: (path) => tracking[path], write: () => {} });
+  const read = async () => ({ readAtMs: 0, services: [traffic], failing });
+  serviceMetrics(registry, { counters: { read } });
+  conntrackTableMetrics(registry, { host: { read: (path) => tracking[path], write: () => {} } });
   running.source.say(...web);
   running.source.listed(...resources);
   await quiet();

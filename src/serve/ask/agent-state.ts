@@ -37,6 +37,8 @@ export interface AgentState {
   readonly nodeName: string;
   readonly state: ClusterState;
   readonly heapGuard: Pick<HeapGuard, 'bytes' | 'leftOut'>;
+  /** How many sockets listen for node ports on the loopback address. */
+  readonly localhostListeners: (family: Family) => number;
   readonly eventHistory: EventHistory;
   readonly problemIndex: KnownProblems;
   readonly serviceRows: WhileAsked<ServiceRows>;

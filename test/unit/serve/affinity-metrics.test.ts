@@ -4,6 +4,7 @@ import { ElementShape } from '../../../src/kernel/ops.ts';
 import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import { affinityMetrics } from '../../../src/serve/collectors.ts';
+import { systemClock } from '../../../src/time/clock.ts';
 import { batch } from '../../conformance/ops.ts';
 import type { FakeKernel } from '../../fake/kernel.ts';
 import { all, config, environment, forwarding, pool } from '../modes/nftables/forwardings.ts';
@@ -36,12 +37,8 @@ describe('metrics of session affinity', () => {
     const registry = new Registry();
     const kernel = await serving();
     let now = 0;
-    affinityMetrics(
-      registry,
-      kernel,
-      () => nftablesMode,
-      () => now,
-    );
+    const clock = { ...systemClock, now: () => now };
+    affinityMetrics(registry, { clock, kernel, mode: () => nftablesMode });
     remember(kernel, 0, 1000);
     const few = await registry.metrics();
     expect(few).toContain('fairlead_affinity_clients{ip_family="IPv4"} 1000');
@@ -58,7 +55,8 @@ describe('metrics of session affinity', () => {
 
   it('are missing in other modes', async () => {
     const registry = new Registry();
-    affinityMetrics(registry, await serving(), () => ipvsMode);
+    const kernel = await serving();
+    affinityMetrics(registry, { clock: systemClock, kernel, mode: () => ipvsMode });
     expect(await registry.metrics()).not.toContain('ip_family');
   });
 });

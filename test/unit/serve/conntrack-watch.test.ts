@@ -150,7 +150,7 @@ it('metrics of connection tracking show how full the table is, and sum losses ov
   const machine = new Machine();
   machine.entries = 12;
   machine.dropped = 3;
-  conntrackTableMetrics(registry, machine);
+  conntrackTableMetrics(registry, { host: machine });
   const lines = (await registry.metrics()).split('\n').filter((line) => !line.startsWith('#'));
   expect(lines.filter((line) => line !== '')).toEqual([
     'fairlead_conntrack_entries 12',
@@ -163,7 +163,7 @@ it('metrics of connection tracking show how full the table is, and sum losses ov
 
 it('metrics of connection tracking are missing without connection tracking', async () => {
   const registry = new Registry();
-  conntrackTableMetrics(registry, { read: () => undefined, write: () => {} });
+  conntrackTableMetrics(registry, { host: { read: () => undefined, write: () => {} } });
   const lines = (await registry.metrics()).split('\n');
   expect(lines.filter((line) => /^fairlead_conntrack_\w+(\{| )/.test(line))).toEqual([]);
 });

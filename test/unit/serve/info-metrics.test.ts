@@ -2,6 +2,7 @@ import { Registry } from 'prom-client';
 import { expect, it } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
 import { loadConfig } from '../../../src/config/load.ts';
+import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import { infoMetrics } from '../../../src/serve/collectors.ts';
 
 const header = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';
@@ -19,7 +20,7 @@ const hashIn = (text: string): string => /config_info\{hash="(\w+)"\} 1/.exec(te
 it('nodes have the same configuration hash if only the name of the node differs', async () => {
   let config = configOf('mode: nftables\n', '--hostname-override=n1');
   const registry = new Registry();
-  infoMetrics(registry, { config: () => config, configRefusal, mode: () => 'nftables' });
+  infoMetrics(registry, { config: () => config, configRefusal, mode: () => nftablesMode });
   const first = hashIn(await registry.metrics());
   config = configOf('mode: nftables\n', '--hostname-override=n2');
   expect(hashIn(await registry.metrics())).toBe(first);
@@ -32,7 +33,7 @@ it('nodes have the same configuration hash if only the name of the node differs'
 it('the metrics name the running mode and the configured mode', async () => {
   let config = configOf('mode: ipvs\n');
   const registry = new Registry();
-  infoMetrics(registry, { config: () => config, configRefusal, mode: () => 'nftables' });
+  infoMetrics(registry, { config: () => config, configRefusal, mode: () => nftablesMode });
   const text = async () => (await registry.metrics()).match(/^fairlead_mode_info.*$/gm);
   expect(await text()).toEqual(['fairlead_mode_info{mode="nftables",requested="ipvs"} 1']);
   config = configOf('');
@@ -46,7 +47,7 @@ it('the metrics say whether the configuration file is in force', async () => {
   infoMetrics(registry, {
     config: () => config,
     configRefusal: () => refusal,
-    mode: () => 'nftables',
+    mode: () => nftablesMode,
   });
   expect(await registry.metrics()).toContain('\nfairlead_config_refused 0\n');
   refusal = 'it is not valid';

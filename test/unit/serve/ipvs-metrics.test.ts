@@ -1,10 +1,14 @@
 import { Registry } from 'prom-client';
 import { describe, expect, it } from 'vitest';
+import type { Config } from '../../../src/config/config.ts';
 import { kernelOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
+import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
 import { settingsOf } from '../../../src/modes/ipvs/service-writer.ts';
+import type { RunningEngine } from '../../../src/serve/ask/agent-state.ts';
 import { ipvsMetrics } from '../../../src/serve/collectors.ts';
 import { ipvsServersMax } from '../../../src/serve/metric-table.ts';
+import type { ProgrammedFamily } from '../../../src/state/services-by-frontend.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { all, clusterIP, forwarding, pool } from '../modes/nftables/forwardings.ts';
 import { address } from '../state/build.ts';
@@ -32,13 +36,27 @@ function servingKernel(): FakeKernel {
   return kernel;
 }
 
+/** A process in mode ipvs. */
+function agent(
+  kernel: FakeKernel,
+  counters = true,
+  families: readonly ProgrammedFamily[] = [],
+): Parameters<typeof ipvsMetrics>[1] {
+  return {
+    kernel,
+    config: () => ({ ipvs: { counters } }) as Config,
+    engine: () => ({ families }) as RunningEngine,
+    mode: () => ipvsMode,
+  };
+}
+
 const labels = 'protocol="TCP",virtual_service="10.96.0.1:80",real_server="10.244.0.5:8080"';
 
 describe('metrics of virtual services', () => {
   it('show the current traffic of each real server', async () => {
     const registry = new Registry();
     const kernel = servingKernel();
-    ipvsMetrics(registry, kernel, { wanted: () => true, families: () => [] });
+    ipvsMetrics(registry, agent(kernel));
     await registry.metrics();
     const text = await registry.metrics();
     expect(text).toContain(`fairlead_ipvs_connections_total{${labels}} 3`);
@@ -49,12 +67,12 @@ describe('metrics of virtual services', () => {
 
   it('are missing unless enabled, or without IPVS', async () => {
     const registry = new Registry();
-    ipvsMetrics(registry, servingKernel(), { wanted: () => false, families: () => [] });
+    ipvsMetrics(registry, agent(servingKernel(), false));
     expect(await registry.metrics()).not.toContain('virtual_service=');
     const without = new Registry();
     const kernel = servingKernel();
     kernel.ipvs.present = false;
-    ipvsMetrics(without, kernel, { wanted: () => true, families: () => [] });
+    ipvsMetrics(without, agent(kernel));
     expect(await without.metrics()).not.toContain('virtual_service=');
   });
 
@@ -68,8 +86,7 @@ describe('metrics of virtual services', () => {
     };
     const inForce = all(of('web', 'bank', '10.96.0.1'), of('wide', 'tenant', '10.96.0.2'));
     const registry = new Registry();
-    const families = () => [{ family: 'IPv4', inForce }] as const;
-    ipvsMetrics(registry, kernel, { wanted: () => true, families });
+    ipvsMetrics(registry, agent(kernel, true, [{ family: 'IPv4', inForce }]));
     const lines = (await registry.metrics()).split('\n');
     const connections = lines.filter((line) => line.startsWith('fairlead_ipvs_connections_total{'));
     expect(connections).toHaveLength(ipvsServersMax);

@@ -1,9 +1,16 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fairleadVersion } from '../../../src/config/version.ts';
 import { builtModes } from '../../../src/modes/index.ts';
-import { countNoLocal } from '../../../src/serve/collectors.ts';
+import type { AgentState } from '../../../src/serve/ask/agent-state.ts';
+import {
+  buildMetrics,
+  countNoLocal,
+  gateMetrics,
+  stateMetrics,
+} from '../../../src/serve/collectors.ts';
 import { Metrics } from '../../../src/serve/metrics.ts';
 import type { ServerVersion } from '../../../src/source/source.ts';
+import type { Resource } from '../../../src/state/change.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { ready, readyLocal, service, slice } from '../state/build.ts';
@@ -17,24 +24,29 @@ let serverVersion: ServerVersion | undefined;
 beforeEach(() => {
   wanted.clear();
   serverVersion = undefined;
-  metrics = new Metrics({
-    featureGates: {
-      AllowServiceExternalIPs: true,
-      ComponentFlagz: false,
-      LoggingAlphaOptions: true,
+  metrics = new Metrics(async () => [{ name: 'localhost_nps_accepted_pkts', packets: 5 }]);
+  const gates = {
+    AllowServiceExternalIPs: true,
+    ComponentFlagz: false,
+    LoggingAlphaOptions: true,
+  };
+  const families = [{ family: 'IPv4', desired: wanted, quarantined: ['one'] }];
+  const agent: unknown = {
+    config: () => ({ featureGates: gates }),
+    source: {
+      condition: (resource: Resource) => ({
+        silenceMs: resource === 'services' ? 2500 : undefined,
+        missingMs: resource === 'nodes' ? 7500 : undefined,
+      }),
+      serverVersion: () => serverVersion,
     },
-    condition: (resource) => ({
-      silenceMs: resource === 'services' ? 2500 : undefined,
-      missingMs: resource === 'nodes' ? 7500 : undefined,
-      failure: undefined,
-    }),
-    serverVersion: () => serverVersion,
-    overLimit: () => 3,
+    engine: () => ({ families, overLimit: 3 }),
     heapGuard: { bytes: { taken: 5, max: 10 }, leftOut: { count: 4, namespaces: () => [] } },
-    families: () => [{ family: 'IPv4', desired: wanted, quarantined: ['one'] }],
     localhostListeners: () => 2,
-    counters: async () => [{ name: 'localhost_nps_accepted_pkts', packets: 5 }],
-  });
+  };
+  for (const add of [stateMetrics, buildMetrics, gateMetrics]) {
+    add(metrics.registry, agent as AgentState);
+  }
   metrics.running(builtModes().get('nftables')!);
 });
 

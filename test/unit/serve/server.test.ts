@@ -51,16 +51,7 @@ async function get(url: string, method = 'GET') {
 }
 
 function newMetrics(): Metrics {
-  const metrics = new Metrics({
-    featureGates: {},
-    condition: () => ({ silenceMs: undefined, missingMs: undefined, failure: undefined }),
-    serverVersion: () => undefined,
-    overLimit: () => 0,
-    heapGuard: { bytes: { taken: 0, max: 1 }, leftOut: { count: 0, namespaces: () => [] } },
-    families: () => [],
-    localhostListeners: () => 0,
-    counters: async () => [],
-  });
+  const metrics = new Metrics(async () => []);
   ends.push(async () => metrics.close());
   return metrics;
 }

@@ -335,7 +335,9 @@ it('the number of series by Service is bounded, and the omitted ones are counted
   const failing = Array.from({ length: 107 }, (_, i) => {
     return { ...one, service: 'web', endpoint: `10.244.0.${i}:80`, failed: 5, reset: 0 };
   });
-  serviceMetrics(registry, { read: async () => ({ readAtMs: 0, services, failing }) });
+  serviceMetrics(registry, {
+    counters: { read: async () => ({ readAtMs: 0, services, failing }) },
+  });
   const lines = (await registry.metrics()).split('\n');
   const series = lines.filter((line) => line.startsWith('fairlead_service_connections_total{'));
   expect(series).toHaveLength(servicePortsMax);
