@@ -17,7 +17,7 @@ import { SyncLoop } from '../../../src/sync/loop.ts';
 import { Ruleset } from '../../../src/sync/ruleset.ts';
 import type { SyncSettings } from '../../../src/sync/settings.ts';
 import { SlowStarts } from '../../../src/sync/slow-starts.ts';
-import { ready, service, slice } from '../state/build.ts';
+import { ready, service, slice, slicePort } from '../state/build.ts';
 import { ToyClock, ToyKernel, ToyPlanner } from './double.ts';
 
 export const testSettings: SyncSettings = {
@@ -61,6 +61,8 @@ export class World<K extends Kernel = ToyKernel> {
   readonly loop: SyncLoop;
   /** What is special of the context. As in `NodeFacts`, a change of it may make Services dirty. */
   context: () => Partial<ResolveContext> = () => ({});
+  /** Of the endpoints of `setEndpoints`; one that is free, where they are sockets. */
+  endpointPort = 8080;
   environment: Environment = { serviceCIDRs: [], nodePortAddresses: 'all' };
   /** How the mode can share connections out; undefined: in every way. */
   dealing: DealingHere | undefined;
@@ -154,7 +156,8 @@ export class World<K extends Kernel = ToyKernel> {
   }
 
   setEndpoints(name: string, ...addresses: string[]): void {
-    this.state.apply({ kind: 'slice', slice: endpointsOf(name, ...addresses) });
+    const ports = [slicePort('http', this.endpointPort)];
+    this.state.apply({ kind: 'slice', slice: { ...endpointsOf(name, ...addresses), ports } });
     this.loop.wake();
   }
 

@@ -31,8 +31,13 @@ function process(): ProxyMode {
   return mode;
 }
 
-function worldOn<K extends Kernel>(kernel: K, mode = process()): World<K> {
-  return new World({}, kernel, (environment) => mode.planner(config, environment));
+function worldOn<K extends Kernel>(
+  kernel: K,
+  mode: Pick<ProxyMode, 'planner'> = process(),
+): World<K> {
+  const world = new World({}, kernel, (environment) => mode.planner(config, environment));
+  world.endpointPort = port;
+  return world;
 }
 
 function serviceAt(name: string, at: string, fields: Partial<Service> = {}): Service {
@@ -51,21 +56,10 @@ class DenyingSwitchboard extends Switchboard {
   }
 }
 
-/** Endpoints listen on 8080: see `endpointsOf`. */
-async function endpoint(at: string): Promise<void> {
-  const server = createServer((client) => {
-    client.on('error', () => {});
-    client.on('data', () => client.write(at));
-  });
-  server.listen(8080, at);
-  await once(server, 'listening');
-  onTestFinished(() => void server.close());
-}
-
 describe('a Service in mode userspace', () => {
   it('is served at its address with any endpoints, and refused without endpoints', async () => {
     const [vip, a, b] = [host(50, 1), host(50, 2), host(50, 3)];
-    await Promise.all([endpoint(a), endpoint(b)]);
+    await Promise.all([tcpEndpoint(a), tcpEndpoint(b)]);
     const kernel = new FakeKernel();
     const world = worldOn(kernel);
     world.setService(serviceAt('web', vip));
@@ -90,7 +84,7 @@ describe('a Service in mode userspace', () => {
 
   it('keeps its address until its connections have ended', async () => {
     const [vip, a] = [host(51, 1), host(51, 2)];
-    await endpoint(a);
+    await tcpEndpoint(a);
     const kernel = new FakeKernel();
     const world = worldOn(kernel);
     world.setService(serviceAt('web', vip));
@@ -116,7 +110,7 @@ describe('a Service in mode userspace', () => {
 
   it('is set aside while another process uses its port, and retried', async () => {
     const [taken, free, a] = [host(52, 1), host(52, 2), host(52, 3)];
-    await endpoint(a);
+    await tcpEndpoint(a);
     const other = createServer().listen(port, taken);
     await once(other, 'listening');
     const kernel = new FakeKernel();
@@ -148,22 +142,20 @@ describe('a Service in mode userspace', () => {
   ])('is set aside alone, whatever the reason (%s), and retried', async (code, block) => {
     const [denied, web, more] = [host(block, 1), host(block, 2), host(block, 3)];
     const a = host(block, 4);
-    await endpoint(a);
+    await tcpEndpoint(a);
     const sockets = new DenyingSwitchboard();
     onTestFinished(() => sockets.closeAll());
     sockets.denied = (at) => (at === denied ? code : undefined);
     const kernel = new FakeKernel();
-    const world = new World(
-      {},
-      kernel,
-      (environment) =>
+    const world = worldOn(kernel, {
+      planner: ({ family }, environment) =>
         new ModePlanner<UserspaceTypes>({
-          family: config.family,
+          family,
           backend: () => new UserspaceBackend(config, sockets),
           environment,
           bindsAddresses: true,
         }),
-    );
+    });
     for (const [name, at] of Object.entries({ denied, web })) {
       world.setService(serviceAt(name, at));
       world.setEndpoints(name, a);
@@ -187,7 +179,7 @@ describe('a Service in mode userspace', () => {
 
   it('that is set aside at the start does not prevent others from being served', async () => {
     const [taken, free, a] = [host(53, 1), host(53, 2), host(53, 3)];
-    await Promise.all([endpoint(a), tcpEndpoint(taken)]);
+    await Promise.all([tcpEndpoint(a), tcpEndpoint(taken)]);
     const world = worldOn(new FakeKernel());
     for (const [name, at] of Object.entries({ blocked: taken, web: free })) {
       world.setService(serviceAt(name, at));
@@ -209,7 +201,7 @@ describe('a Service in mode userspace', () => {
       kind: 'slice',
       slice: {
         ...slice({ [a]: ready }, { key: 'default/web-1', service: 'default/web' }),
-        ports: [slicePort('http', 8080, 'SCTP')],
+        ports: [slicePort('http', port, 'SCTP')],
       },
     });
     await world.start();
@@ -228,7 +220,7 @@ describe('a Service in mode userspace', () => {
 describe('the existing state in mode userspace', () => {
   it('is kept after a process has died, except addresses of no Service', async () => {
     const [kept, gone, a] = [host(55, 1), host(55, 2), host(55, 3)];
-    await endpoint(a);
+    await tcpEndpoint(a);
     const kernel = new FakeKernel();
     const dying = process();
     const before = worldOn(kernel, dying);
@@ -253,7 +245,7 @@ describe('the existing state in mode userspace', () => {
 
   it('is not written again after a change of the configuration, without effect on connections', async () => {
     const [vip, a] = [host(56, 1), host(56, 2)];
-    await endpoint(a);
+    await tcpEndpoint(a);
     const kernel = new FakeKernel();
     const mode = process();
     const start = async (): Promise<World<FakeKernel>> => {
@@ -278,7 +270,7 @@ describe('the existing state in mode userspace', () => {
 
   it('is restored if the link is missing', async () => {
     const [vip, a] = [host(57, 1), host(57, 2)];
-    await endpoint(a);
+    await tcpEndpoint(a);
     const kernel = new FakeKernel();
     kernel.links.types.delete('dummy');
     const world = worldOn(kernel);
@@ -303,7 +295,7 @@ describe('the existing state in mode userspace', () => {
 describe('changes by other programs in mode userspace', () => {
   it('are found by periodic reads, because no generation shows them', async () => {
     const [vip, a] = [host(59, 1), host(59, 2)];
-    await endpoint(a);
+    await tcpEndpoint(a);
     const fake = new FakeKernel();
     const kernel = withoutNetfilter(fake);
     let reads = 0;
@@ -346,7 +338,7 @@ describe('the requirements of mode userspace', () => {
 
   it('are a link that it owns; cleanup removes everything', async () => {
     const [vip, a] = [host(58, 1), host(58, 2)];
-    await endpoint(a);
+    await tcpEndpoint(a);
     const kernel = new FakeKernel();
     const mode = process();
     expect(await mode.owned(kernel)).toEqual([]);
