@@ -42,6 +42,7 @@ import {
 } from './policy.ts';
 import { finish } from './steps.ts';
 import {
+  byKey,
   type EndpointSlice,
   type Forwarding,
   type Frontend,
@@ -123,7 +124,7 @@ export function* resolveInSteps(
     const isShort = part.ports.length <= portsAStep;
     if (part.limitEndpoints(isShort ? part.counts() : yield* part.countsInSteps())) {
       // The endpoints that are served must not depend on the order in which slices arrived.
-      yield* part.gatherInSteps(slices.toSorted((a, b) => (a.key < b.key ? -1 : 1)));
+      yield* part.gatherInSteps(slices.toSorted(byKey));
     }
     for (let i = 0; i < part.ports.length; i += 1) {
       if (i > 0) yield;

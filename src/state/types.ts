@@ -117,6 +117,11 @@ export interface EndpointSlice {
   readonly triggerTimeMs: number | undefined;
 }
 
+/** An order of slices that does not depend on when they came. */
+export function byKey(a: EndpointSlice, b: EndpointSlice): number {
+  return a.key < b.key ? -1 : 1;
+}
+
 /** The address of endpoint `i`. */
 export function addressAt(
   { addresses, family }: Pick<EndpointSlice, 'addresses' | 'family'>,

@@ -8,6 +8,7 @@ import { formatExcess } from '../../state/budget.ts';
 import { frontendKey } from '../../state/frontend-key.ts';
 import type { Seen } from '../../state/resolve.ts';
 import {
+  byKey,
   type EndpointSlice,
   type Forwarding,
   type Frontend,
@@ -220,10 +221,10 @@ export function missingPort(
   return { reason: 'port_name', text };
 }
 
-/** The first few distinct values. */
+/** The first few distinct values, whatever the order in which slices came. */
 function firstPorts(slices: readonly EndpointSlice[]): string[] {
   const known = new Set<string>();
-  for (const { ports } of slices) {
+  for (const { ports } of slices.toSorted(byKey)) {
     for (const { name, port, protocol } of ports) {
       known.add(`"${name}" (${port}/${protocol})`);
       if (known.size === 5) return [...known];

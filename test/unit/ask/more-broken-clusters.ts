@@ -170,6 +170,17 @@ const more = described(
     cause: 'has a port named "http" for TCP, they have "http" (8080/UDP)',
   },
   {
+    name: 'the ports of two slices have other names, and the last one came first',
+    manifests:
+      web() +
+      endpoints(here, '{ name: b, port: 8080 }').replace('name: web-1', 'name: web-2') +
+      endpoints(there, '{ name: a, port: 8080 }') +
+      node,
+    reasons: ['port_name'],
+    outcome: 'rejected',
+    cause: 'has a port named "http" for TCP, they have "a" (8080/TCP), "b" (8080/TCP)',
+  },
+  {
     name: 'the port of the slice has no name',
     manifests: web() + endpoints(here, "{ name: '', port: 8080 }") + node,
     reasons: ['port_name'],
