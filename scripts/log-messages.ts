@@ -393,6 +393,12 @@ const rows = {
       'The batch is split to find the rejected Service port.',
     ],
     [
+      'Another program changed rules during a sync; reading kernel state again',
+      'debug',
+      'family, purpose, err, retryMs',
+      'Rules changed between reading and writing, so that the kernel rejected a batch.',
+    ],
+    [
       'Sync failed; reading kernel state before retrying',
       'error',
       'family, purpose, err, retryMs',

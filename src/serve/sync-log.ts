@@ -67,6 +67,8 @@ function familyLines(log: Logger): Lines<FamilyEvent | FilterEvent | ConnectTime
       log.error(rejection(event), 'Kernel rejected Service port; continuing without it'),
     restored: (event) => log.info(recovery(event), 'Service port programmed again'),
     drift: (event) => logDrift(log, event),
+    completed: ({ family, drift }) =>
+      log.info({ family, ...drift }, 'Repaired kernel state after a rejected batch'),
     exposed: ({ family, tables: found }) => {
       const tables = found.map(({ table }) => table);
       if (tables.length === 0) log.info({ family }, 'No other program can change our table');
@@ -184,9 +186,6 @@ function logDrift(log: Logger, event: FamilyEvent & { kind: 'drift' }): void {
   }
   if (writers === 'others') {
     log.warn({ family, purpose, ...drift, ...by }, 'Repaired rules that another program changed');
-  } else if (purpose === 'recovery' && writers === 'only us') {
-    // This includes changes that the refused batch was meant to make.
-    log.info({ family, ...drift }, 'Repaired kernel state after a rejected batch');
   } else if (writers === 'only us') {
     const message = 'Repaired rules that differ although no other program changed them';
     log.error({ family, purpose, ...drift }, message);
@@ -206,7 +205,7 @@ function logHeld(
 }
 
 function logFailure(log: Logger, event: FamilyEvent & { kind: 'failed' }): void {
-  const { family, purpose, failures, retryMs } = event;
+  const { family, purpose, failures, retryMs, isMoved = false } = event;
   const [first] = failures;
   const err = first && failureText(first);
   // An element may have expired before its deletion, which is not a problem.
@@ -215,6 +214,12 @@ function logFailure(log: Logger, event: FamilyEvent & { kind: 'failed' }): void 
   else if (purpose === 'deferred')
     log.warn({ family, err, retryMs }, 'Could not delete unused objects; retrying');
   else if (retryMs === undefined) log.debug({ family, purpose, err }, 'Kernel rejected batch');
+  // The line about the repair names the program.
+  else if (isMoved)
+    log.debug(
+      { family, purpose, err, retryMs },
+      'Another program changed rules during a sync; reading kernel state again',
+    );
   else
     log.error(
       { family, purpose, err, retryMs },

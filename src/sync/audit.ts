@@ -98,7 +98,7 @@ export class Audit {
   /** `Clock.now` since when others have changed what is ours, and it is not repaired. */
   #damagedAtMs: number | undefined;
   #startedMs = 0;
-  /** Who has changed our tables since the last observation began. */
+  /** See `takeCommitter`. */
   #by: Committer | undefined;
   #stale = 0;
   /** How long the last observation took. */
@@ -150,6 +150,13 @@ export class Audit {
     this.#damagedAtMs = undefined;
   }
 
+  /** Who has changed our tables since the last observation began, as far as the kernel said. */
+  takeCommitter(): Committer | undefined {
+    const by = this.#by;
+    this.#by = undefined;
+    return by;
+  }
+
   /** Who has written since `verified`. */
   writers(): Promise<Writers> {
     return this.#options.ruleset.writersSince(this.#base, this.#options.reader);
@@ -196,6 +203,7 @@ export class Audit {
    */
   cancel(): void {
     if (this.#state.kind !== 'resting') this.#needed = true;
+    if (this.#state.kind === 'comparing') this.#by ??= this.#state.by;
     this.#state = { kind: 'resting' };
   }
 
@@ -305,8 +313,8 @@ export class Audit {
     const records = [...tracked.values()].values();
     const repair = await result.repair(newPacer().pause);
     const { drift } = repair;
-    this.#state = { kind: 'comparing', repair, records, writers, by: this.#by, drift, commitMs: 0 };
-    this.#by = undefined;
+    const by = this.takeCommitter();
+    this.#state = { kind: 'comparing', repair, records, writers, by, drift, commitMs: 0 };
     return undefined;
   }
 

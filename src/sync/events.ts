@@ -64,6 +64,8 @@ export type FamilyEvent = { readonly family: Family } & (
       readonly failures: readonly KernelFailure[];
       /** Until the kernel is read and repaired; undefined = culprits are put in quarantine. */
       readonly retryMs: number | undefined;
+      /** Another program has changed what the batch was about since the kernel was read. */
+      readonly isMoved?: boolean;
     }
   | { readonly kind: 'quarantined'; readonly quarantined: Quarantined; readonly retryMs: number }
   | { readonly kind: 'restored'; readonly servicePort: ServicePortName; readonly attempts: number }
@@ -76,6 +78,11 @@ export type FamilyEvent = { readonly family: Family } & (
       readonly writers: Writers;
       /** The last committer that the kernel reported; undefined = not known. */
       readonly by?: Committer | undefined;
+    }
+  | {
+      /** A recovery has done what a refused batch was meant to do; no other program has written. */
+      readonly kind: 'completed';
+      readonly drift: Drift;
     }
   | {
       /** The kernel counts other numbers of elements than there should be: an audit follows. */

@@ -347,7 +347,12 @@ export class FamilySync {
     await options.planner.changeEnvironment(options.environment(), this.#pause());
     const { drift, failure } = await repairAll(options, found, targets, causes, purpose);
     const { family } = this;
-    if (isDrift(drift)) options.observer({ kind: 'drift', family, purpose, drift, writers });
+    const by = this.#audit.takeCommitter();
+    if (!isDrift(drift)) return failure;
+    // It is what a refused batch has left undone: no change of what was in force.
+    const isRest = purpose === 'recovery' && writers === 'only us';
+    if (isRest) options.observer({ kind: 'completed', family, drift });
+    else options.observer({ kind: 'drift', family, purpose, drift, writers, by });
     return failure;
   }
 
@@ -443,7 +448,7 @@ export class FamilySync {
     const recoverAtMs = isMoved ? this.#audit.repairAtMs : undefined;
     const retryMs = contained ? undefined : this.#recovery.failed(failures, recoverAtMs);
     if (contained) await planner.resume(this.inForce.values(), this.#pause());
-    observer({ kind: 'failed', family: this.family, purpose, failures, retryMs });
+    observer({ kind: 'failed', family: this.family, purpose, failures, retryMs, isMoved });
     if (!contained || this.#hasWork) this.#requests.request();
     return contained;
   }

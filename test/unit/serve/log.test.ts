@@ -136,6 +136,13 @@ describe('the log', () => {
     expect(logged(0, { ...event, purpose: 'changes' })).toHaveLength(1);
   });
 
+  it('has no error for what another program changed during a sync', () => {
+    const failures = [{ op: 0, entry: 0, code: 'ENOENT', message: 'No such file or directory' }];
+    const event = { kind: 'failed', family: 'IPv4', purpose: 'audit', failures } as const;
+    expect(logged(0, { ...event, retryMs: 0, isMoved: true })).toEqual([]);
+    expect(logged(0, { ...event, retryMs: 0, isMoved: false })).toMatchObject([{ level: 'error' }]);
+  });
+
   it('is readable on a terminal', () => {
     const lines: string[] = [];
     const stream = { write: (line: string) => lines.push(readable(line)) };

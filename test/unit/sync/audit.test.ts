@@ -328,6 +328,41 @@ describe('the audit', () => {
     expect(world.forwarded).toEqual(world.wanted);
   });
 
+  it('names the program that changes rules again before its repair is written', async () => {
+    const world = await running(50);
+    const release = world.kernel.hold();
+    const [watch] = world.kernel.watches;
+    const change = (name: string, program: string, change: (key: string) => void): void => {
+      world.kernel.meddle(() => change(`f ${port(name)}`));
+      watch!.changed({ program, pid: 1 });
+    };
+    change('web-7', 'ufw', (key) => world.kernel.objects.set(key, 'ffff x'));
+    await world.clock.pass(0);
+    change('web-7', 'nft', (key) => world.kernel.objects.delete(key));
+    release();
+    await world.clock.pass(0);
+    expect(world.forwarded).toEqual(world.wanted);
+    expect(world.kinds('failed')).toMatchObject([{ purpose: 'audit', isMoved: true, retryMs: 0 }]);
+    expect(world.kinds('drift').slice(-1)).toMatchObject([
+      { purpose: 'recovery', writers: 'others', by: { program: 'nft' } },
+    ]);
+  });
+
+  it('names the program whose changes it began to repair when a batch was refused', async () => {
+    const world = await running(50);
+    const release = world.kernel.hold();
+    const [watch] = world.kernel.watches;
+    world.kernel.meddle((objects) => objects.set(`f ${port('web-7')}`, 'ffff x'));
+    watch!.changed({ program: 'ufw', pid: 1 });
+    await world.clock.pass(0);
+    world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
+    release();
+    await world.clock.pass(0);
+    expect(world.kinds('drift').slice(-1)).toMatchObject([
+      { purpose: 'recovery', by: { program: 'ufw' } },
+    ]);
+  });
+
   it('becomes a recovery if the kernel refuses its repair', async () => {
     const world = await running(20);
     world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));

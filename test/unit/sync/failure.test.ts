@@ -220,6 +220,20 @@ describe('a kernel whose state differs from the expected one', () => {
     expect(delays(world)).toEqual([0]);
   });
 
+  it('is not said to differ if it only lacks what it has refused', async () => {
+    const world = await started(5);
+    let left = 1;
+    world.kernel.refuse = () => {
+      left -= 1;
+      return left < 0 ? undefined : refusal('ENOMEM');
+    };
+    world.setEndpoints('web-2', '10.244.9.9');
+    await world.clock.pass(0);
+    expect(world.forwarded).toEqual(world.wanted);
+    expect(world.kinds('drift').filter(({ purpose }) => purpose !== 'start')).toEqual([]);
+    expect(world.kinds('completed')).toMatchObject([{ drift: { wrong: 1 } }]);
+  });
+
   it('does not block others if one Service contradicts it again and again', async () => {
     const world = await started(5);
     world.kernel.refuse = refuseService('web-1', 'ENOENT');
