@@ -35,29 +35,31 @@ import { code, notice, table } from './markdown.ts';
 import { metricsPage } from './metrics-page.ts';
 import { oneChangeSvg } from './one-change.ts';
 
+/** After names that kube-proxy does not have. */
+const ownMark = ' †';
+
 function flagRow(key: SettingKey): string[] {
   const { shorthand, origin, deprecated, withConfig } = settingTable[key];
   const short = shorthand === undefined ? '' : `${code(`-${shorthand}`)}, `;
   const rules = settingRules(key);
-  const isInField = !key.startsWith('--') && flagMeaning(key) === settingTable[key].meaning;
+  const isOfField = !key.startsWith('--');
+  const isInField = isOfField && flagMeaning(key) === settingTable[key].meaning;
   const marks = [
     isInField ? '' : flagMeaning(key),
-    origin === 'own' ? 'Not a flag of kube-proxy.' : '',
-    deprecated === undefined ? '' : `Deprecated: ${deprecated}`,
-    rules === '' ? '' : `Value: ${rules}.`,
+    deprecated === undefined ? '' : 'Deprecated.',
+    isOfField || rules === '' ? '' : `${rules}.`,
   ].filter((mark) => mark !== '');
+  const kept = withConfig === 'kept' || key === '--config' ? ' *' : '';
   return [
-    `${short}${code(`--${flagOf(key)}`)}`,
-    rulesOf(key).shown || 'bool',
-    code(shownDefault(key)),
-    withConfig === 'kept' || key === '--config' ? 'yes' : 'no',
-    key.startsWith('--') ? '' : code(key),
+    `${short}${code(`--${flagOf(key)}`)}${kept}${origin === 'own' ? ownMark : ''}`,
+    `${rulesOf(key).shown || 'bool'} ${code(shownDefault(key))}`.trim(),
+    isOfField ? code(key) : '',
     marks.join(' '),
   ];
 }
 
 function flagsPage(): string {
-  const head = ['Flag', 'Type', 'Default', 'With `--config`', 'Field of the file', 'Meaning'];
+  const head = ['Flag', 'Type, default', 'Field', 'Meaning'];
   const groups = (Object.keys(flagGroups) as FlagGroup[]).map((group) => {
     const keys = [...flagKeys.values()].filter((key) => settingTable[key].group === group);
     return `## ${flagGroups[group]}\n\n${table(head, keys.map(flagRow))}\n`;
@@ -68,71 +70,70 @@ function flagsPage(): string {
 ${notice}
 
 Fairlead takes the flags of kube-proxy ${kubernetesVersion} on Linux, in the same syntax:
-\`--name=value\` or \`--name value\`; booleans are switched off with \`--name=false\`; underscores
-in names count as hyphens. An empty default is 0, false or empty. Durations are numbers with
-units: \`250ms\`, \`30s\`, \`1h30m\`.
+\`--name=value\` or \`--name value\`; \`--name=false\` switches off; underscores in names count as
+hyphens. Without a default, it is 0, false or empty. Durations are numbers with units: \`1h30m\`.
 
-With \`--config FILE\`, the file counts and most flags do not, as in kube-proxy; the column
-“With \`--config\`” says which still do. The flags that are dropped are named in a warning.
+With \`--config FILE\`, the file counts, and only the flags marked * still do, as in kube-proxy. A
+warning names the others. kube-proxy does not have the flags marked †.
 
-A flag with a field means what the field means: [configuration.md](configuration.md), or
+What a flag with a field means, and its bounds: [configuration.md](configuration.md), or
 \`fairlead help flags\`.
 
 ${groups.join('\n')}
 ## Flags that are not known
 
-kube-proxy no longer knows these either, or has them on Windows only. They end the start with an
-error that says what to do instead.
+kube-proxy no longer has these, or on Windows only. They end the start with an error that says what
+to do instead.
 
 ${table(['Flag', 'Instead'], former)}
 `;
 }
 
-/** The section of a field on the configuration page: the first part of its path. */
+/** The section of a field: the first part of its path. */
 function sectionOf(path: FieldPath): string {
   return path.includes('.') ? path.slice(0, path.indexOf('.')) : '';
 }
 
-/** Whether a change in the file takes effect while running; empty = the field has no effect. */
-function liveness({ meaning, origin, restart }: Setting): string {
-  if (origin === 'windows' || meaning.includes('without effect')) return '';
-  if (restart === undefined) return 'yes';
-  return restart === 'always' ? 'no' : 'not while its mode runs';
+/** What a change in the file needs, unless it takes effect while running, or never. */
+function restartOf({ meaning, restart }: Setting): string {
+  if (restart === undefined || meaning.includes('without effect')) return '';
+  return restart === 'always' ? '*Restart.*' : '*Restart of the mode.*';
 }
 
 function fieldRow(path: FieldPath): string[] {
   const spec = settingTable[path];
-  const marks = {
-    older: 'Gone from kube-proxy, where it is ignored.',
-    own: 'Not in kube-proxy.',
-    windows: 'For Windows nodes: accepted, without effect.',
-  };
+  const older = 'kube-proxy ignores it.';
   const where = spec.checkedIn?.map((mode) => mode || 'empty').join(', ');
   const zero = rulesOf(path).name === 'boolean' ? 'false is kept' : '0 is kept';
   const rules = [
     settingRules(path),
     spec.keepsZero === true ? zero : '',
-    where === undefined ? '' : `enforced in mode ${where}`,
+    where === undefined ? '' : `in mode ${where}`,
   ];
+  const standard = code(rulesOf(path).format(defaultSettings[path]));
+  const texts = [spec.meaning, spec.origin === 'older' ? older : '', restartOf(spec)];
   return [
-    code(path),
-    rulesOf(path).name,
-    code(rulesOf(path).format(defaultSettings[path])),
+    `${code(path)}${spec.origin === 'own' ? ownMark : ''}`,
+    `${rulesOf(path).name} ${standard}`.trim(),
     rules.filter((rule) => rule !== '').join('; '),
-    spec.flag === undefined ? '' : code(`--${spec.flag}`),
-    liveness(spec),
-    [spec.meaning, spec.origin === undefined ? '' : marks[spec.origin]].join(' ').trim(),
+    texts.filter((text) => text !== '').join(' '),
   ];
 }
 
-/** Fields that v1alpha2 has elsewhere. */
+/** Fields that v1alpha2 has elsewhere, by their places there. */
 function movedFields(): string[][] {
-  return fieldPaths.flatMap((path) => {
-    const moved = pathInV1alpha2(path);
-    if (moved === path) return [];
-    const [instead] = [...fileFields.v1alpha2].find(([, { gives }]) => gives.includes(path)) ?? [];
-    return [[code(path), instead === undefined ? 'is dropped' : code(instead)]];
-  });
+  const sources = Map.groupBy(
+    fieldPaths.filter((path) => pathInV1alpha2(path) !== path),
+    (path) => [...fileFields.v1alpha2].find(([, { gives }]) => gives.includes(path))?.[0] ?? '',
+  );
+  const isPrefixed = ([to, from]: [string, string[]]) => to === `linux.${from.join()}`;
+  const prefixed = [...sources].filter(isPrefixed).map(([, from]) => from.map(code).join());
+  return [
+    ...[...sources]
+      .filter((entry) => !isPrefixed(entry))
+      .map(([to, from]) => [from.map(code).join(', '), to === '' ? 'is dropped' : code(to)]),
+    [prefixed.join(', '), '`linux.` before it'],
+  ];
 }
 
 function changedDefault([path, value]: [string, unknown]): string {
@@ -140,19 +141,12 @@ function changedDefault([path, value]: [string, unknown]): string {
 }
 
 function configurationPage(): string {
-  const head = [
-    'Field',
-    'Type',
-    'Default',
-    'Bounds',
-    'Flag',
-    'Can change while running',
-    'Meaning',
-  ];
-  const sections = [...new Set(['', ...fieldPaths.map(sectionOf)])].map((section) => {
-    const title = section === '' ? 'Fields outside sections' : `Section \`${section}\``;
-    const rows = fieldPaths.filter((path) => sectionOf(path) === section).map(fieldRow);
-    return `## ${title}\n\n${table(head, rows)}\n`;
+  const head = ['Field', 'Type, default', 'Bounds', 'Meaning'];
+  const windows = fieldPaths.filter((path) => settingTable[path].origin === 'windows');
+  const fields = fieldPaths.filter((path) => settingTable[path].origin !== 'windows');
+  const sections = [...new Set(fields.map(sectionOf))].sort();
+  const rows = sections.flatMap((section) => {
+    return fields.filter((path) => sectionOf(path) === section).map(fieldRow);
   });
   const gates = Object.entries(proxyGates).map(([name, gate]) => {
     const { stage, value, locked } = stageIn(gate, ownRelease);
@@ -162,9 +156,7 @@ function configurationPage(): string {
     });
     return [
       code(name),
-      stage,
-      code(String(gate.ours ?? value)),
-      locked ? 'no' : 'yes',
+      `${stage} ${code(String(gate.ours ?? value))}${locked ? ', locked' : ''}`,
       history.join('; '),
       gate.meaning,
     ];
@@ -185,29 +177,34 @@ nftables:
   syncPeriod: 30s
 \`\`\`
 
-- Unknown fields and fields that stand twice are accepted with a warning; the last one counts. A
-  value of the wrong type or out of bounds ends the start; all errors are shown, with lines.
-- \`null\` means “not given”. So do 0, false and empty values, except where the table says that they are kept.
-- Durations are strings of numbers with units: \`"250ms"\`, \`"30s"\`, \`"1h30m"\`. ISO 8601
-  durations are not taken here; \`fairlead config convert --from ovhcloud\` translates them.
-- IPv4 addresses and prefix lengths may have leading zeros, which do not make them octal.
-- Each mode reads its own section; iptables and ipvs mode share \`iptables.masqueradeBit\` and
-  \`iptables.masqueradeAll\`, iptables and userspace mode the rest of \`iptables\`. With an empty \`mode\`, and after
-  falling back, a mode whose section gives nothing takes what the section of the requested mode
-  gives (an empty \`mode\` counts as iptables).
-- A change of the file takes effect immediately where the table says so; any other change ends the
-  process, so that its supervisor starts a new one.
+- Unknown fields and fields that stand twice cause a warning; the last one counts. A value of the
+  wrong type or out of bounds ends the start, which shows all errors with their lines.
+- \`null\` means “not given”. So do 0, false and empty values, except where “is kept” says otherwise.
+- Durations are numbers with units: \`"250ms"\`, \`"1h30m"\`. \`fairlead config convert --from ovhcloud\`
+  translates ISO 8601 durations.
+- Leading zeros in IPv4 addresses and prefix lengths do not make them octal.
+- Each mode reads its own section. Modes iptables and ipvs share \`iptables.masqueradeBit\` and
+  \`iptables.masqueradeAll\`; iptables and userspace share the rest of \`iptables\`. With an empty
+  \`mode\`, and after a fallback, a mode without values takes those of the requested mode (if empty:
+  iptables).
+- A change of the file takes effect immediately, or where a field says *Restart* by ending the
+  process, which its supervisor starts again.
 - The file has at most 1 MiB. A start reads its first document, and warns of others.
-- \`fairlead config validate FILE\` checks a file, or the one configuration within it (a later document, a List, a ConfigMap,
-  Helm values); \`--write-config-to\` writes the effective one.
+- \`fairlead config validate FILE\` checks a file, or the one configuration in it (a later document, a
+  List, a ConfigMap, Helm values). \`--write-config-to\` writes the effective one.
+- kube-proxy does not have the fields marked †. [flags.md](flags.md) has the flag of each field.
 
-${sections.join('\n')}
+## Fields
+
+${table(head, rows)}
+
+Fields for Windows nodes are accepted, without effect: ${windows.map(code).join(', ')}.
+
 ## v1alpha2
 
-Fairlead also reads \`apiVersion: kubeproxy.config.k8s.io/v1alpha2\`, as KEP-784 describes it. kube-proxy
-does not read it yet, up to 1.37, so that the names may still change. Everything that is written
-(\`--write-config-to\`, /configz) is v1alpha1. A field has the name, meaning and default that it has in
-v1alpha1, except for these:
+Fairlead also reads \`apiVersion: kubeproxy.config.k8s.io/v1alpha2\` of KEP-784. kube-proxy up to 1.37
+does not, so names may still change. \`--write-config-to\` and /configz write v1alpha1. These fields
+differ from v1alpha1; all others are the same:
 
 ${table(['In v1alpha1', 'In v1alpha2'], movedFields())}
 
@@ -224,15 +221,14 @@ ${table(
 
 ## Feature gates
 
-Gates of other parts of Kubernetes 1.29 to 1.38 are accepted and change nothing here; any other
-name is an error. A gate that kube-proxy ${ownRelease} does not know is reported in a warning.
-\`AllAlpha\` and \`AllBeta\` set all gates of a stage that are not named themselves.
+Gates of other parts of Kubernetes 1.29 to 1.38 are accepted and change nothing; any other name is
+an error. A warning names gates that kube-proxy ${ownRelease} does not know. \`AllAlpha\` and
+\`AllBeta\` set all other gates of their stage.
 
-The column “kube-proxy by release” has the stages of each gate; what it says of releases after 1.37
-is what the enhancement proposals plan. Stage and default are those of Fairlead, which follows
-${ownRelease}.
+Stage and default follow kube-proxy ${ownRelease}. Its stages after 1.37 are what the enhancement
+proposals plan.
 
-${table(['Gate', 'Stage', 'Default', 'Can be changed', 'kube-proxy by release', 'Meaning'], gates)}
+${table(['Gate', 'Stage, default', 'kube-proxy by release', 'Meaning'], gates)}
 `;
 }
 

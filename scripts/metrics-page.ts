@@ -29,7 +29,6 @@ function allMetrics(): Described[] {
 const groups = [
   ['Of Fairlead', /^fairlead_/],
   ['Of kube-proxy, under its names', /^(kubeproxy|kubernetes|rest_client)_/],
-  ['Of the process and of Node.js', /^(process|nodejs)_/],
 ] as const;
 
 export function metricsPage(): string {
@@ -42,11 +41,17 @@ export function metricsPage(): string {
       });
     return `## ${title}\n\n${table(['Metric', 'Type', 'Labels', 'Meaning'], rows)}\n`;
   });
+  const others = all.filter(({ name }) => groups.every(([, names]) => !names.test(name)));
   return `# Metrics
 
 ${notice}
 
-What \`/metrics\` and \`/metrics/slis\` on port 10249 have. Those that kube-proxy has in one mode only are there while that mode runs.
+\`/metrics\` and \`/metrics/slis\` on port 10249 have these. Those that kube-proxy has in one mode only
+are there while that mode runs.
 
-${sections.join('\n')}`;
+${sections.join('\n')}
+## Of the process and of Node.js
+
+As the library prom-client names and explains them: ${others.map(({ name }) => code(name)).join(', ')}.
+`;
 }

@@ -31,7 +31,7 @@ const added: Readonly<Record<string, FileField & { readonly meaning: string }>> 
     type: 'int32',
     gives: ['iptables.masqueradeBit'],
     keepsZero: true,
-    meaning: 'What `iptables.masqueradeBit` is for mode ipvs in v1alpha1.',
+    meaning: '`iptables.masqueradeBit` for mode ipvs.',
   },
   nodeIPOverride: {
     type: 'strings',
@@ -49,7 +49,7 @@ const added: Readonly<Record<string, FileField & { readonly meaning: string }>> 
     type: 'bool',
     gives: [],
     keepsZero: true,
-    meaning: 'Accepted, without effect: a configuration that is wrong always ends the start.',
+    meaning: 'Accepted, without effect: a wrong configuration always ends the start.',
   },
 };
 

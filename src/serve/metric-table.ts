@@ -58,7 +58,7 @@ function steps(from: number, to: number, by: number): number[] {
 const virtualService = ['protocol', 'virtual_service', 'real_server'] as const;
 
 function ofIPVS(what: string): Row<'counter', (typeof virtualService)[number]> {
-  const help = `${what} that a virtual service, or a real server of it, has had; see --ipvs-counters`;
+  const help = `${what} of a virtual service or real server; see --ipvs-counters`;
   return counter(help, ...virtualService);
 }
 
@@ -78,25 +78,18 @@ const servicePort = ['ip_family', 'namespace', 'service', 'port', 'protocol'] as
 
 export const metricTable = {
   fairlead_affinity_clients: gauge(
-    'Clients that session affinity remembers, of all Services; mode nftables',
+    'Clients that session affinity remembers; mode nftables',
     'ip_family',
   ),
   fairlead_affinity_fill_ratio: gauge(
-    'How full the session affinity of a Service port is, where that is half or more: at ' +
-      '1, new clients get any endpoint each time; mode nftables',
+    'How full the session affinity of a Service port is, from a half. At 1, new clients ' +
+      'get any endpoint each time; mode nftables',
     'ip_family',
     'service_port',
     'pool',
   ),
-  fairlead_audit_duration_seconds: histogram(
-    'Duration of audits, which compare all that the kernel holds',
-    exponential,
-    'ip_family',
-  ),
-  fairlead_audit_last_timestamp_seconds: gauge(
-    'When all that the kernel holds was last compared',
-    'ip_family',
-  ),
+  fairlead_audit_duration_seconds: histogram('Duration of audits', exponential, 'ip_family'),
+  fairlead_audit_last_timestamp_seconds: gauge('Time of the last audit', 'ip_family'),
   fairlead_batch_bytes: histogram(
     'Size of the batches that the kernel took',
     Array.from({ length: 9 }, (_, k) => 64 * 8 ** k),
@@ -129,8 +122,7 @@ export const metricTable = {
     'map',
   ),
   fairlead_connect_time_excluded_pods: gauge(
-    'Pods that --connect-time-excluded-pods chooses: connections of those whose cgroup is ' +
-      'found are left to the rules',
+    'Pods that --connect-time-excluded-pods chooses, by whether their cgroup is found',
     'cgroup',
   ),
   fairlead_connect_time_lease_failures_total: counter(
@@ -138,39 +130,36 @@ export const metricTable = {
     'ip_family',
   ),
   fairlead_connect_time_left_to_rules: gauge(
-    'Ports of Services with frontends that only rules translate, by reason; see --connect-time',
+    'Service ports with frontends that only rules translate, by reason; see --connect-time',
     'ip_family',
     'reason',
   ),
   fairlead_connect_time_state: gauge(
-    'Whose connections are translated when they are made: the state that holds is 1; ' +
-      'stale: by programs that no process updates; unknown: attached programs may be such; ' +
-      'see --connect-time',
+    'The present state is 1. stale: translation by programs that no process updates; ' +
+      'unknown: attached programs may be such; see --connect-time',
     'state',
   ),
   fairlead_conntrack_entries: gauge('Connections that connection tracking holds'),
   fairlead_conntrack_failures_total: counter(
-    'Attempts to read conntrack entries or to delete some that the kernel refused',
+    'Readings and deletions of conntrack entries that the kernel refused',
     'ip_family',
   ),
   fairlead_conntrack_limit: gauge(
     'The most connections that connection tracking holds (nf_conntrack_max)',
   ),
   fairlead_conntrack_losses_total: counter(
-    'What connection tracking lost since the machine started. dropped: packets for which ' +
-      'it had no room; evicted: entries deleted early to make room; clashed: packets that ' +
-      'lost a race',
+    'Losses of connection tracking since the machine started. dropped: packets without ' +
+      'room; evicted: entries deleted early; clashed: packets that lost a race',
     'kind',
   ),
   fairlead_drift_repaired_total: counter(
-    'Objects in the kernel that were not as written, by who else had written',
+    'Objects in the kernel that were not as written, by who else wrote',
     'ip_family',
     'kind',
     'writers',
   ),
   fairlead_endpoint_failed_connections: gauge(
-    'Connections to an endpoint since it was last seen to accept one, where these are five or ' +
-      `more; ${failingSeriesMax} endpoints, first the ten of each namespace with the most; see --service-metrics`,
+    `Five or more connections to an endpoint since it last accepted one; ${failingSeriesMax} endpoints, shared fairly between namespaces; see --service-metrics`,
     ...servicePort,
     'endpoint',
   ),
@@ -178,18 +167,16 @@ export const metricTable = {
     'How often an endpoint was left out because it did not answer; see --failure-detection',
   ),
   fairlead_endpoint_probes_total: counter(
-    'Connections that failure detection has opened to endpoints, by result: succeeded, failed, ' +
-      'not_tried (this node could not, which says nothing about the endpoint)',
+    'Probes of endpoints: succeeded, failed, not_tried (this node could not, which says ' +
+      'nothing about the endpoint)',
     'result',
   ),
-  fairlead_endpoint_returns_total: counter(
-    'How often an endpoint that was left out got new connections again',
-  ),
+  fairlead_endpoint_returns_total: counter('How often such an endpoint got new connections again'),
   fairlead_endpoints_failing: gauge(
-    'Endpoints that accepted none of their last five connections or more, all of them',
+    'All endpoints that accepted none of their last five or more connections',
   ),
   fairlead_event_loop_delay_seconds: gauge(
-    'How long turns of the event loop took since the last scrape, without waiting',
+    'Turns of the event loop since the last scrape',
     'percentile',
   ),
   fairlead_first_list_missing_seconds: gauge(
@@ -197,19 +184,19 @@ export const metricTable = {
     'resource',
   ),
   fairlead_foreign_tables_replaced_total: counter(
-    'Tables of our names that another program had made, and that ours have replaced',
+    'Tables of our names, made by another program, that ours replaced',
   ),
   fairlead_followed_endpoints: gauge(
-    'Endpoints that failure detection follows: answering, silent, ejected; left_out: those that it ' +
-      'does not follow, because there are too many',
+    'Endpoints that failure detection follows: answering, silent, ejected; left_out: ' +
+      'not followed, because there are too many',
     'state',
   ),
-  fairlead_healthy: gauge('1 = fairlead status has no problem of the proxy to report, 0 = it has'),
+  fairlead_healthy: gauge('1 = fairlead status reports no problem of the proxy, 0 = it does'),
   fairlead_ipvs_connections_total: ofIPVS('Connections'),
   fairlead_ipvs_in_bytes_total: ofIPVS('Bytes from clients'),
   fairlead_ipvs_in_packets_total: ofIPVS('Packets from clients'),
   fairlead_ipvs_metrics_left_out: gauge(
-    `Virtual services and real servers that have no series, because ${ipvsServersMax} others have, shared out evenly among namespaces; see --ipvs-counters`,
+    `Virtual services and real servers without series, because ${ipvsServersMax} others have them, shared fairly between namespaces; see --ipvs-counters`,
   ),
   fairlead_ipvs_out_bytes_total: ofIPVS('Bytes to clients'),
   fairlead_ipvs_out_packets_total: ofIPVS('Packets to clients'),
@@ -224,110 +211,95 @@ export const metricTable = {
     'purpose',
   ),
   fairlead_lists_total: counter(
-    'Lists asked of the API server, as streams of events or in pages',
+    'Lists of the API server, as streams or in pages',
     'resource',
     'way',
     'result',
   ),
   fairlead_log_lines_left_out_total: counter(
-    'Lines of the log left out because a reader had stopped or a disk was full',
+    'Log lines left out because a reader had stopped or a disk was full',
   ),
   fairlead_miscounts_total: counter(
     'Sets and maps found with a wrong number of elements',
     'ip_family',
   ),
-  fairlead_mode_fallbacks_total: counter(
-    'Modes that cannot run on this node, so that another was tried',
-    'from',
-    'to',
-  ),
+  fairlead_mode_fallbacks_total: counter('Modes that cannot run on this node', 'from', 'to'),
   fairlead_mode_info: gauge(
     'Mode that runs, and the mode that the configuration asks for (auto: none)',
     'mode',
     'requested',
   ),
   fairlead_modes_replaced_total: counter(
-    'Times that the rules of a mode were removed after those of another were verified',
+    'Times that a mode replaced the rules of another',
     'from',
     'to',
   ),
   fairlead_reports_left_out_total: counter(
-    'Log lines and events about one object that were left out because they were too many',
+    'Log lines and events about one object beyond the allowed number',
   ),
   fairlead_service_connections_total: counter(
-    'Connections that clients opened to a Service port, whether or not it had endpoints; ' +
-      'see --service-metrics',
+    'Connections that clients opened to a Service port, with or without endpoints; see ' +
+      '--service-metrics',
     ...servicePort,
   ),
   fairlead_service_metrics_left_out: gauge(
-    `Service ports with traffic that have no series, because ${servicePortsMax} others have, shared out evenly among namespaces`,
+    `Service ports with traffic, but without series, because ${servicePortsMax} others have them, shared fairly between namespaces`,
   ),
   fairlead_service_outcomes_total: counter(
-    'What became of connections that were sent to endpoints of a Service port: tried, and of ' +
-      'those answered (accepted) and reset (refused); the rest had no answer. Mode nftables counts ' +
-      `TCP and UDP, and ${outcomePortsMax} Service ports have series, shared out evenly among namespaces; see --service-metrics`,
+    `Connections to endpoints: tried, of those answered and reset; the rest without answer. Mode nftables, ${outcomePortsMax} Service ports, shared fairly between namespaces; see --service-metrics`,
     ...servicePort,
     'outcome',
   ),
-  fairlead_object_bytes: gauge(
-    'Bytes of the heap that Services and EndpointSlices take, about, with what is made of them',
-  ),
+  fairlead_object_bytes: gauge('Bytes of the heap, about, that Services and EndpointSlices take'),
   fairlead_object_bytes_max: gauge(
-    'Bytes that they may take; beyond it new ones of the namespace that has most are left out',
+    'Bytes that they may take; beyond it, new ones of the largest namespace are left out',
   ),
   fairlead_objects_left_out: gauge(
-    'Services and EndpointSlices that are left out, because there is no memory for them',
+    'Services and EndpointSlices that are left out: memory has no room',
   ),
   fairlead_service_ports: gauge('Ports of Services that are to be in force', 'ip_family'),
   fairlead_service_ports_set_aside: gauge('Ports of Services that the kernel refuses', 'ip_family'),
   fairlead_service_problems_total: counter(
-    'Services that lost a frontend to another (conflict) or are not understood',
+    'Services that lost a frontend (conflict) or are not understood',
     'kind',
   ),
   fairlead_service_refusals_total: counter(
-    'Packets to a Service that were refused, by reason; without a Service: to ClusterIPs that ' +
-      'none has; see --service-metrics',
+    'Refused packets, by reason; without a Service: to unused ClusterIPs; see ' +
+      '--service-metrics',
     ...servicePort,
     'reason',
   ),
   fairlead_services_over_limit: gauge('Services that exceed a limit, and are served in part'),
   fairlead_services_unhealthy: gauge(
-    'Services that have problems on this node, as fairlead problems lists them',
+    'Services with problems on this node, as fairlead problems lists them',
   ),
   fairlead_services_with_problems: gauge(
-    'Services that have problems on this node, by reason; a Service may have several',
+    'Services with problems on this node; one may have several reasons',
     'reason',
   ),
   fairlead_socket_buffer_bytes: gauge(
-    'Bytes that wait in buffers of connections that sockets of Services have taken, those of the ' +
-      'kernel and of this process',
+    'Bytes in buffers of connections of sockets of Services, in the kernel and this process',
   ),
-  fairlead_socket_buffer_bytes_max: gauge(
-    'Bytes that may wait in buffers of connections of sockets of Services in all',
-  ),
+  fairlead_socket_buffer_bytes_max: gauge('Bytes that may wait in these buffers'),
   fairlead_socket_clients_refused_total: counter(
-    'Connections closed (new ones, or the oldest of the client or network that has most) ' +
-      'and datagrams dropped at a limit of file descriptors: of all sockets of Services ' +
-      '(`all`), one frontend or one client address',
+    'Connections closed and datagrams dropped at a limit of file descriptors: of all ' +
+      'sockets, one frontend or one client address',
     'bound',
   ),
   fairlead_socket_connections_ended_total: counter(
-    'Connections reset at a limit of waiting bytes: of all sockets of Services (`all`), ' +
-      'one frontend or one client address',
+    'Connections reset at a limit of waiting bytes: of all sockets, one frontend or one ' +
+      'client address',
     'bound',
   ),
   fairlead_socket_datagrams_dropped_total: counter(
-    'Datagrams dropped at a limit of bytes that wait to be sent: of all sockets of ' +
-      'Services (`all`), one frontend or one client address',
+    'Datagrams dropped at a limit of bytes to send: of all sockets, one frontend or one ' +
+      'client address',
     'bound',
   ),
   fairlead_socket_descriptors: gauge(
-    'File descriptors that sockets of Services use: mode userspace, and node ports on ' +
-      'loopback addresses',
+    'File descriptors of sockets: mode userspace, and node ports on loopback addresses',
   ),
-  fairlead_socket_descriptors_max: gauge(
-    'File descriptors that sockets of Services may use in all',
-  ),
+  fairlead_socket_descriptors_max: gauge('File descriptors that these sockets may use'),
   fairlead_stage_duration_seconds: histogram(
     'Stages of the oldest change of a batch',
     [0.0001, 0.00025, 0.0005, ...exponential],
@@ -338,10 +310,7 @@ export const metricTable = {
     'Time of this process and of the kernel for syncs',
     'ip_family',
   ),
-  fairlead_takeover_removed_total: counter(
-    "Objects of kube-proxy's that were removed after our own were verified",
-    'kind',
-  ),
+  fairlead_takeover_removed_total: counter('Objects of kube-proxy that were removed', 'kind'),
   fairlead_watch_silence_seconds: gauge(
     'Time since the API server last sent anything, for each watch',
     'resource',

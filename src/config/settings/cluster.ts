@@ -18,11 +18,11 @@ export const sourceSettings = grouped('source', {
     { offers: 'directories', withConfig: 'kept', origin: 'own' },
   ),
   'clientConnection.acceptContentTypes': string(
-    'Accept header of requests to the API server; protobuf and JSON. Empty: as contentType says.',
+    'Accept header of requests, protobuf and JSON. Empty: as contentType says.',
     { restart: 'always' },
   ),
   'clientConnection.contentType': string(
-    'What is asked of the API server: protobuf, or else JSON where it gives none; or JSON alone.',
+    'Requested of the API server: protobuf, where it has that, or JSON alone.',
     {
       flag: 'kube-api-content-type',
       default: 'application/vnd.kubernetes.protobuf',
@@ -30,9 +30,8 @@ export const sourceSettings = grouped('source', {
     },
   ),
   dropManagedFields: bool(
-    'Ask the API server to leave out metadata.managedFields (KEP-5958, ' +
-      'alpha in Kubernetes 1.38). Older servers ignore it. While other clients do not ask for ' +
-      'it, the server encodes each object twice.',
+    'Ask the API server to omit metadata.managedFields (KEP-5958, Kubernetes 1.38). The ' +
+      'server then encodes objects twice while other clients do not ask.',
     { flag: 'drop-managed-fields', origin: 'own', omitted: true, restart: 'always' },
   ),
   'clientConnection.burst': int32('Requests that may exceed the rate in a burst.', {
@@ -46,13 +45,14 @@ export const sourceSettings = grouped('source', {
     default: '5',
     restart: 'always',
   }),
-  configSyncPeriod: duration(
-    'How often kube-proxy processes all objects again. Checked, without effect.',
-    { flag: 'config-sync-period', default: '15m0s', bounds: positive },
-  ),
+  configSyncPeriod: duration('Checked, without effect.', {
+    flag: 'config-sync-period',
+    default: '15m0s',
+    bounds: positive,
+  }),
   hostnameOverride: string(
-    'Name of this Node. White space around it is removed, capitals become small letters. ' +
-      "Empty: the operating system's host name.",
+    'Name of this Node, in small letters, without white space around it. Empty: the ' +
+      'host name.',
     {
       flag: 'hostname-override',
       rules: 'not only white space',
@@ -65,8 +65,8 @@ export const sourceSettings = grouped('source', {
 /** The proxy's own addresses and servers. */
 export const serveSettings = grouped('serve', {
   bindAddress: other('ip')(
-    "The node's own address, where that of the Node object is not to be used; it also sets the " +
-      'primary IP family. Nothing listens on it. 0.0.0.0 and :: mean that it is not given.',
+    "The node's address instead of the Node object's; also sets the primary IP family. " +
+      'Nothing listens on it. 0.0.0.0 and :: mean: not given.',
     {
       flag: 'bind-address',
       default: '0.0.0.0',
@@ -76,8 +76,7 @@ export const serveSettings = grouped('serve', {
     },
   ),
   healthzBindAddress: other('ip-port')(
-    'Where /healthz and /livez are served. With an IPv6 `bindAddress` in the file the default ' +
-      'is [::]:10256.',
+    'Where /healthz and /livez are served. Default with an IPv6 `bindAddress`: [::]:10256.',
     {
       flag: 'healthz-bind-address',
       flagMeaning: 'Where /healthz and /livez are served. Empty: nowhere.',
@@ -92,8 +91,8 @@ export const serveSettings = grouped('serve', {
     deprecated: replacedBy('--healthz-bind-address'),
   }),
   metricsBindAddress: other('ip-port')(
-    'Where /metrics, /proxyMode and /configz are served. With an IPv6 `bindAddress` in the ' +
-      'file the default is [::1]:10249.',
+    'Where /metrics, /proxyMode and /configz are served. Default with an IPv6 ' +
+      '`bindAddress`: [::1]:10249.',
     {
       flag: 'metrics-bind-address',
       flagMeaning: 'Where /metrics, /proxyMode and /configz are served. Empty: nowhere.',
@@ -108,9 +107,8 @@ export const serveSettings = grouped('serve', {
     deprecated: replacedBy('--metrics-bind-address'),
   }),
   readBindAddress: other('ip-port')(
-    'Where HTTPS answers questions about this node (docs/api.md) for other machines: only for ' +
-      'clients with a token that the API server knows, and for what its roles permit ' +
-      '(docs/kubectl-plugin.md). Empty: nowhere.',
+    'Where HTTPS answers questions of other machines (docs/api.md), as far as roles of ' +
+      "the client's token permit (docs/kubectl-plugin.md). Empty: nowhere.",
     {
       flag: 'read-bind-address',
       rules: 'IP:port, port 1–65535',
@@ -126,20 +124,16 @@ export const serveSettings = grouped('serve', {
     restart: 'always',
   }),
   serviceMetrics: bool(
-    'Count connections and refusals by Service, and expose them at /metrics. What each mode ' +
-      'counts is in docs/operating.md.',
+    'Count connections and refusals by Service at /metrics (docs/operating.md).',
     { flag: 'service-metrics', origin: 'own', omitted: true },
   ),
   enableProfiling: bool('Serve profiles and the log level switch on the metrics address.', {
     flag: 'profiling',
     restart: 'always',
   }),
-  showHiddenMetricsForVersion: string(
-    'Show metrics again that were hidden in this version. Checked, without effect: none is hidden.',
-    {
-      flag: 'show-hidden-metrics-for-version',
-      rules: 'empty or 1.35, the previous minor version',
-      check: isHiddenVersion,
-    },
-  ),
+  showHiddenMetricsForVersion: string('Checked, without effect: no metric is hidden.', {
+    flag: 'show-hidden-metrics-for-version',
+    rules: 'empty or 1.35, the previous minor version',
+    check: isHiddenVersion,
+  }),
 });

@@ -28,10 +28,10 @@ const bit = {
   bounds: { min: 0, max: 31 },
 } as const;
 const syncPeriodMeaning =
-  'Longest wait before a Service that the kernel refused is tried again. /healthz and ' +
-  '/livez fail when a sync has been due for twice this time.';
+  'Longest wait before a refused Service is tried again; /healthz and /livez fail at ' +
+  'twice this time.';
 const alsoFullSync = (mode: string): string =>
-  `${syncPeriodMeaning} In ${mode} mode it is also the longest time between two full syncs.`;
+  `${syncPeriodMeaning} In mode ${mode} also of full comparisons.`;
 const masqueradeAll = 'Masquerade everything that is sent to a ClusterIP.';
 
 /** The periods of the section of some requested modes. */
@@ -45,8 +45,8 @@ const period = (checkedIn: readonly string[], meaning = syncPeriodMeaning) =>
   });
 const minPeriod = (checkedIn: readonly string[], standard?: '1s') =>
   duration(
-    'Least time between two syncs; changes in between go together. ' +
-      "With 1s, which is kube-proxy's default, or 0, it follows what syncs cost.",
+    "Least time between two syncs. With 0 or 1s (kube-proxy's default), it follows what " +
+      'syncs cost.',
     {
       ...(standard && { default: standard }),
       bounds: notNegative,
@@ -55,24 +55,20 @@ const minPeriod = (checkedIn: readonly string[], standard?: '1s') =>
     },
   );
 const maxPeriod = (checkedIn: readonly string[]) =>
-  duration(
-    'Longest time between two full syncs, which compare the kernel with what should be there.',
-    {
-      bounds: notNegative,
-      checkedIn,
-      rules: 'not below `minSyncPeriod`; 0 = the default, 1h0m0s or `minSyncPeriod`',
-      errorPath: 'MaxSyncPeriod',
-      origin: 'own',
-      omitted: true,
-    },
-  );
+  duration('Longest time between two comparisons with the kernel.', {
+    bounds: notNegative,
+    checkedIn,
+    rules: 'not below `minSyncPeriod`; 0 = the default, 1h0m0s or `minSyncPeriod`',
+    errorPath: 'MaxSyncPeriod',
+    origin: 'own',
+    omitted: true,
+  });
 
 /** What carries the traffic, and how it is kept in sync. */
 export const modeSettings = grouped('mode', {
   mode: string(
-    'What carries the traffic. Empty: nftables when the kernel can do it, else iptables. A ' +
-      'mode that the kernel cannot do falls back: nftables and ipvs to iptables, iptables to ' +
-      'userspace, which needs nothing but sockets and addresses.',
+    'What carries the traffic. Empty: nftables or, where the kernel cannot do it, ' +
+      'iptables. Fallbacks: from nftables and ipvs to iptables, from there to userspace.',
     {
       flag: 'proxy-mode',
       offers: modeNames,
@@ -103,15 +99,15 @@ export const modeSettings = grouped('mode', {
       flag: 'iptables-masquerade-bit',
       forIpvs: { kept: 'Is used in mode ipvs, too.', nftables: '`nftables.masqueradeBit`' },
       flagMeaning:
-        'Bit of the packet mark that asks for masquerading, in iptables and ipvs mode; ' +
-        'for mode nftables only a file can set it.',
+        'Bit of the packet mark that asks for masquerading, in modes iptables and ipvs. ' +
+        'Mode nftables: only in a file.',
     },
   ),
   'iptables.masqueradeAll': bool(`${masqueradeAll} Also holds for ipvs mode.`, {
     forIpvs: { kept: 'Is used in mode ipvs, too.', nftables: '`nftables.masqueradeAll`' },
   }),
   'iptables.localhostNodePorts': bool(
-    'Let node ports answer on 127.0.0.1 too; iptables and userspace mode, IPv4 only.',
+    'Let node ports answer on 127.0.0.1 too, in modes iptables and userspace.',
     {
       flag: 'iptables-localhost-nodeports',
       default: 'true',
@@ -123,23 +119,20 @@ export const modeSettings = grouped('mode', {
   'iptables.minSyncPeriod': minPeriod(iptablesLike, '1s'),
   'iptables.maxSyncPeriod': maxPeriod(iptablesLike),
   '--iptables-sync-period': duration(
-    'Longest wait before a Service that the kernel has refused is tried again, in every mode but ' +
-      'ipvs. In mode userspace it is also the longest time between two full syncs. Above 0.',
+    'Sets iptables.syncPeriod, or nftables.syncPeriod in mode nftables. Above 0.',
     { default: '30s' },
   ),
   '--iptables-min-sync-period': duration(
-    'Least time between two syncs, in every mode but ipvs. 0 and 1s: none.',
+    'Sets iptables.minSyncPeriod, or nftables.minSyncPeriod in mode nftables.',
     { default: '1s' },
   ),
   '--iptables-max-sync-period': duration(
-    'Longest time between two full syncs, in every mode but ipvs. ' +
-      '0: one hour, or the least time between two syncs where that is longer.',
+    'Sets iptables.maxSyncPeriod, or nftables.maxSyncPeriod in mode nftables.',
     { origin: 'own' },
   ),
   connectTime: other('string-or-off')(
-    'TCP connections to Services that get their endpoint at connect time, by eBPF, instead of by ' +
-      "rules: none, those of processes in the node's network namespace, or those of pods too. " +
-      'Rules handle all other connections (docs/connect-time.md).',
+    'TCP connections that eBPF sends to an endpoint at connect time: none, those of the ' +
+      "node's network namespace, or also those of pods (docs/connect-time.md).",
     {
       flag: 'connect-time',
       default: 'off',
@@ -150,9 +143,8 @@ export const modeSettings = grouped('mode', {
     },
   ),
   connectTimeExcludedPods: string(
-    'Label selector of pods whose connections are left to the rules, such as ' +
-      '`security.istio.io/tlsMode` or `mesh=on,app!=web`: connectTime is for all others. It needs ' +
-      'the right to list and watch pods. Empty: none.',
+    'Pods without connect time, such as `mesh=on,app!=web`. Needs the right to list and ' +
+      'watch pods. Empty: none.',
     {
       flag: 'connect-time-excluded-pods',
       rules: 'a label selector',
@@ -162,9 +154,8 @@ export const modeSettings = grouped('mode', {
     },
   ),
   fastPath: other('string-or-off')(
-    'How later packets of established connections to Services travel, in modes nftables and ' +
-      'iptables: by the rules, as all do, or by a flowtable from device to device ' +
-      '(docs/fast-path.md).',
+    'How established connections travel in modes nftables and iptables: by the rules, ' +
+      'or by a flowtable from device to device (docs/fast-path.md).',
     {
       flag: 'fast-path',
       default: 'off',
@@ -175,7 +166,7 @@ export const modeSettings = grouped('mode', {
     },
   ),
   fastPathPackets: int32(
-    'Packets after which a connection goes to the flowtable, both directions together.',
+    'Packets of both directions after which a connection goes to the flowtable.',
     {
       flag: 'fast-path-packets',
       default: '20',
@@ -185,10 +176,9 @@ export const modeSettings = grouped('mode', {
     },
   ),
   failureDetection: other('string-or-off')(
-    'What becomes of endpoints that do not answer (docs/balancing.md). off: nothing is counted, ' +
-      'of any Service. by-annotation: what the annotation fairlead.io/failure-detection of the ' +
-      'Service says. observe: attempts and answers are counted and shown; eject: such endpoints ' +
-      'also get no new connections; of Services without the annotation.',
+    'Silent endpoints (docs/balancing.md). off: not counted. by-annotation: as Services ' +
+      'say. observe: counted. eject: also no new connections. Annotations win, except ' +
+      'over off.',
     {
       flag: 'failure-detection',
       default: 'off',
@@ -199,8 +189,8 @@ export const modeSettings = grouped('mode', {
     },
   ),
   failureDetectionMaxEjected: int32(
-    'Percent of the endpoints of a pool that may be without new connections because they do not ' +
-      'answer. One endpoint always keeps them.',
+    "Percent of a pool's endpoints that may get no new connections because they do not " +
+      'answer. One endpoint always gets them.',
     {
       flag: 'failure-detection-max-ejected',
       default: '50',
@@ -210,8 +200,8 @@ export const modeSettings = grouped('mode', {
     },
   ),
   '--own-tables': bool(
-    'Prevent other programs from changing or flushing the tables of modes nftables and ipvs while ' +
-      'this process runs (Linux 6.9 and newer). Otherwise, changes are repaired.',
+    'Let the kernel refuse changes of others to our tables of nf_tables (Linux 6.9 and ' +
+      'newer). Otherwise, changes are repaired.',
     { default: 'true', withConfig: 'kept', origin: 'own' },
   ),
 });

@@ -33,25 +33,23 @@ export const loggingSettings = grouped('logging', {
     withConfig: 'kept',
     restart: 'always',
   }),
-  'logging.flushFrequency': other('nanoseconds')(
-    'How long a log line may wait in a buffer. Checked, without effect: none waits.',
-    { flag: 'log-flush-frequency', default: '5s', bounds: positive, withConfig: 'kept' },
-  ),
+  'logging.flushFrequency': other('nanoseconds')('Checked, without effect.', {
+    flag: 'log-flush-frequency',
+    default: '5s',
+    bounds: positive,
+    withConfig: 'kept',
+  }),
   'logging.verbosity': other('level')(
-    'How much is logged; 0 is least, 2 includes syncs, 4 every Service that changes.',
+    '0 is least; 2 includes syncs, 4 every Service that changes.',
     { flag: 'v', shorthand: 'v', withConfig: 'kept' },
   ),
-  'logging.vmodule': other('vmodule')(
-    'Other levels for files of kube-proxy: list of filePattern and verbosity. ' +
-      'Checked, without effect.',
-    {
-      flag: 'vmodule',
-      rules: 'format text only; file patterns without = and comma',
-      check: areVModules,
-      withConfig: 'kept',
-      omitted: true,
-    },
-  ),
+  'logging.vmodule': other('vmodule')('Checked, without effect.', {
+    flag: 'vmodule',
+    rules: 'format text only; file patterns without = and comma',
+    check: areVModules,
+    withConfig: 'kept',
+    omitted: true,
+  }),
   'logging.options.text.splitStream': splitStream('text'),
   'logging.options.text.infoBufferSize': infoBufferSize('text'),
   'logging.options.json.splitStream': splitStream('json'),
@@ -65,7 +63,7 @@ const windows = { origin: 'windows' } as const;
 
 /** Gates, what mode userspace once needed, and what Windows nodes have. */
 export const otherSettings = grouped('other', {
-  featureGates: other('bool-map')('Switches for features, by name.', {
+  featureGates: other('bool-map')('Switches features, by name (below).', {
     flag: 'feature-gates',
     rules: 'known gates; a locked gate keeps its value',
     errorPath: 'featureGates',
@@ -73,8 +71,8 @@ export const otherSettings = grouped('other', {
     restart: 'always',
   }),
   portRange: string(
-    'Host ports that rules of mode userspace once redirected to. Checked, and without effect: the ' +
-      'mode listens at the addresses and ports of Services themselves.',
+    'Checked, without effect: mode userspace listens at the addresses and ports of ' +
+      'Services themselves.',
     {
       rules: 'first-last, first+count or one port',
       check: isPortRange,
@@ -83,8 +81,7 @@ export const otherSettings = grouped('other', {
     },
   ),
   udpIdleTimeout: duration(
-    'How long mode userspace keeps a UDP client at its endpoint while neither sends. A resolver ' +
-      'that answers later is not heard.',
+    'How long mode userspace waits for either side of a UDP exchange. Later answers are lost.',
     {
       default: '250ms',
       bounds: positive,

@@ -3,10 +3,8 @@ import { bool, grouped, other, string } from './spec.ts';
 /** What the program is to do; only flags say it. */
 export const runSettings = grouped('run', {
   '--config': string(
-    'Path of a KubeProxyConfiguration file. With it, only these flags still count: ' +
-      '--hostname-override, --master, --manifests, --cleanup, --dry-run, ' +
-      '--ignore-other-instance, --init-only, ' +
-      '--write-config-to and those of logging.',
+    'Path of a KubeProxyConfiguration file. With it, only flags of start and logging, ' +
+      '--master, --manifests and --hostname-override count (docs/flags.md).',
     { offers: 'files' },
   ),
   '--write-config-to': string('Write the effective configuration to this file and exit.', {
@@ -15,22 +13,22 @@ export const runSettings = grouped('run', {
   }),
   '--cleanup': bool('Remove the rules of every mode and exit.', { withConfig: 'kept' }),
   '--dry-run': bool(
-    'Say what a start would write, set and take over, or, with --cleanup, what would be ' +
-      'removed; write nothing, and exit.',
+    'Print what a start would write, set and take over, or what --cleanup would remove, ' +
+      'and exit.',
     { withConfig: 'kept', origin: 'own' },
   ),
   '--ignore-other-instance': bool(
-    'Start, or clean up, although another Fairlead runs in this network namespace. ' +
-      'Two instances undo the changes of each other.',
+    'Start or clean up although another Fairlead runs in this network namespace. Two ' +
+      "instances undo each other's changes.",
     { withConfig: 'kept', origin: 'own' },
   ),
   '--init-only': bool(
-    'Do the set-up that needs full privileges and exit; afterwards CAP_NET_ADMIN is enough.',
+    'Do what needs full privileges and exit; afterwards CAP_NET_ADMIN is enough.',
     { withConfig: 'kept' },
   ),
   '--version': other('version')(
-    'Print the version and exit; --version=raw prints all of it. --version=vX.Y.Z reports that ' +
-      'version instead and continues.',
+    'Print the version and exit; raw: all of it. vX.Y.Z: report that version instead ' +
+      'and continue.',
     { default: 'false', bare: 'true', withConfig: 'kept' },
   ),
   '--help': bool('Print this text and exit.', { shorthand: 'h', withConfig: 'kept' }),

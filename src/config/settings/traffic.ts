@@ -34,23 +34,21 @@ export const trafficSettings = grouped('traffic', {
     },
   ),
   clusterCIDR: string(
-    'Addresses of pods. For detectLocalMode ClusterCIDR, where empty means that no traffic counts ' +
-      'as local; and for failureDetection, which probes pods only.',
+    'Addresses of pods, for detectLocalMode ClusterCIDR (empty: no traffic is local) ' +
+      'and for failureDetection, which probes pods only.',
     {
       flag: 'cluster-cidr',
-      rules: 'one CIDR, or one of each family separated by a comma; checked in mode ClusterCIDR',
+      rules: 'a CIDR, or one of each family with a comma; in mode ClusterCIDR',
       check: areClusterCIDRs,
       errorPath: 'DetectLocalConfiguration.ClusterCIDRs',
     },
   ),
   nodePortAddresses: strings(
-    'Addresses of the node on which node ports answer. `primary`: those that the Node ' +
-      'object names first; `localhost`: 127.0.0.0/8 and ::1/128; `all`: 0.0.0.0/0 and ::/0. ' +
-      'Loopback addresses that are named accept TCP from the node itself. ' +
-      'Empty: the primary ones if `mode` is given as nftables, otherwise all.',
+    'Node addresses with node ports. `localhost`: loopback, for TCP of the node itself. ' +
+      'Empty: `primary` (first of the Node object) with `mode: nftables`, else `all`.',
     {
       flag: 'nodeport-addresses',
-      rules: 'CIDRs, and the words primary, localhost and all',
+      rules: 'CIDRs, primary, localhost, all',
       check: areNodePortAddresses,
       forIpvs: {
         kept: 'Empty means all addresses.',
@@ -59,10 +57,8 @@ export const trafficSettings = grouped('traffic', {
     },
   ),
   'externalIPs.cidrs': strings(
-    'External IPs of Services (spec.externalIPs) are served only in these blocks; a log line ' +
-      'and an event report others. Empty: all, as in kube-proxy: whoever may write Services then ' +
-      'takes any address, also of nodes, but no port on which a program of the node listens; a ' +
-      'block that has the address gives these, too.',
+    'Serve external IPs only in these blocks, which include ports on which programs of ' +
+      'the node listen. Empty: all addresses, but no such ports.',
     {
       flag: 'external-ip-cidrs',
       rules: 'CIDRs',
@@ -73,7 +69,7 @@ export const trafficSettings = grouped('traffic', {
     },
   ),
   'externalIPs.namespaces': strings(
-    'External IPs are served only for Services in these namespaces. Empty: in all.',
+    'Serve external IPs only for these namespaces. Empty: for all.',
     {
       flag: 'external-ip-namespaces',
       rules: 'names of namespaces',
@@ -105,42 +101,38 @@ export const limitSettings = grouped('limits', {
   'serviceLimits.frontends': limit(
     'service-frontends-max',
     'frontends',
-    'The most frontends (an address and port, or a node port) of one Service in one ' +
-      'family. Beyond it, the first ports are served at the ClusterIP, then at node ports, ' +
-      'then at as many further addresses as fit.',
+    'Frontends (address and port, or node port) of one Service in one family. Beyond ' +
+      'it, the ClusterIP comes first, then node ports, then other addresses.',
   ),
   'serviceLimits.frontendEndpoints': limit(
     'service-frontend-endpoints-max',
     'frontendEndpoints',
-    'The most endpoints of one frontend. Beyond it, those on this node are ' +
-      'served, then the first by the names of EndpointSlices.',
+    'Endpoints of one frontend. Beyond it, those on this node are served, then the ' +
+      'first by names of EndpointSlices.',
   ),
   'serviceLimits.endpoints': limit(
     'service-endpoints-max',
     'endpoints',
-    'The most endpoints of one Service in one family, counted once for each frontend. ' +
-      'Beyond it, each frontend gets the same number: those on this node, then the first ' +
-      'by the names of EndpointSlices.',
+    'Endpoints of one Service in one family, counted for each frontend. Beyond it, each ' +
+      'frontend gets the same number, chosen in the same order.',
   ),
   'serviceLimits.sourceRanges': limit(
     'service-source-ranges-max',
     'sourceRanges',
-    'The most source ranges of one Service in one family, counted once for each ' +
-      'load-balancer frontend. Beyond it, the first ranges are let in.',
+    'Source ranges of one Service in one family, counted for each load-balancer ' +
+      'frontend. Beyond it, the first ranges may connect.',
   ),
   'serviceLimits.affinityPorts': limit(
     'service-affinity-ports-max',
     'affinityPorts',
-    'The most ports of one Service in one family with session affinity, or with the balance ' +
-      'round-robin, where each of up to four addresses of a port counts. Beyond it, the ' +
-      'first ports remember their clients, or take turns.',
+    'Ports of one Service and family with session affinity, or balance round-robin (up ' +
+      'to four addresses each). Beyond it, the first ports have it.',
   ),
   'serviceLimits.namespaceFactor': limit(
     'service-limits-namespace-factor',
     'namespaceFactor',
-    'The Services of one namespace may have this many times what one may have, of all ' +
-      'but endpoints of one frontend. Beyond it, each gets a half of its limits at most, a ' +
-      'quarter, and so on, down to a 64th.',
+    'A namespace may have this many times these limits, but for frontendEndpoints. ' +
+      'Beyond it, each Service gets half, a quarter, down to a 64th.',
   ),
 });
 
@@ -155,7 +147,7 @@ const conntrackTimeout = (flag: string, standard: string, meaning: string) =>
 
 /** What is set on the node. */
 export const hostSettings = grouped('host', {
-  oomScoreAdj: int32("The process's oom_score_adj: the lower, the later it is killed for memory.", {
+  oomScoreAdj: int32('oom_score_adj of the process.', {
     flag: 'oom-score-adj',
     default: '-999',
     keepsZero: true,
