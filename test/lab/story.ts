@@ -8,7 +8,7 @@ import type { IcmpReason, Protocol, SocketAddress } from './outcome.ts';
 import type { Mode, ProxySettings } from './proxy.ts';
 
 export interface Story {
-  /** One sentence about behaviour: it becomes a row of docs/semantics.md. */
+  /** One sentence about behaviour: it becomes a line of docs/semantics.md. */
   readonly name: string;
   /** Sections of the behaviour document, such as `5.4` or `12.40` for edge case 40. */
   readonly covers: readonly string[];

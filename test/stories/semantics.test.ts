@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { rowBeginnings, rowBeginningsOf } from '../lab/report.ts';
+import { linesOf, linesOfPage } from '../lab/report.ts';
 import { stories } from './index.ts';
 
 const PAGE = new URL('../../docs/semantics.md', import.meta.url);
@@ -10,6 +10,6 @@ test('each story has a unique name', () => {
   expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([]);
 });
 
-test('docs/semantics.md has a row for each story, and no other: create it with report.ts', () => {
-  expect(rowBeginningsOf(readFileSync(PAGE, 'utf8'))).toEqual(rowBeginnings(stories));
+test('docs/semantics.md has a line for each story, and no other: create it with report.ts', () => {
+  expect(linesOfPage(readFileSync(PAGE, 'utf8'))).toEqual(linesOf(stories));
 });
