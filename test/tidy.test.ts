@@ -486,7 +486,7 @@ describe('the documents', () => {
 
   it('have what comments and documents cite: files, decisions, sections of the behaviour document', () => {
     const behaviour = read('docs/internals/kube-proxy-behaviour.md');
-    const headings = [...behaviour.matchAll(/^##+ (?:Appendix )?([A-C]|\d+(?:\.\d+)?)[. ]/gm)];
+    const headings = [...behaviour.matchAll(/^##+ (\d+(?:\.\d+)?)[. ]/gm)];
     const sections = new Set(headings.map((match) => match[1]!));
     const dangling = comments().flatMap(({ path, line, text }) => {
       const missing = [

@@ -18,7 +18,7 @@
  * What always stays:
  * - entries to any other destination, also to another port of the same address;
  * - entries to a node port's number at an address that is not this node's, or does not accept node
- *   ports (behaviour document, appendix C11: upstream takes every flow with that port);
+ *   ports (behaviour document 5.12: upstream takes every flow with that port);
  * - answered TCP: a connection to a terminating endpoint may continue, and one to a deleted
  *   endpoint ends by itself. The dump leaves them out;
  * - entries of other conntrack zones: other networks may use the same addresses.

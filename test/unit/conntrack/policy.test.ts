@@ -214,7 +214,7 @@ describe('conntrack cleanup for a node port', () => {
     expect(stale([[before, undefined]], entries)).toEqual(entries);
   });
 
-  it('ignores entries with this port at other addresses, which pass through (C11)', () => {
+  it('ignores entries with this port at other addresses, which pass through', () => {
     const passing = ['198.51.100.7:30053 < 198.51.100.7:30053', '192.168.0.2:30053 < 10.0.0.8:1'];
     expect(stale([[before, after]], passing)).toEqual([]);
     expect(stale([[undefined, after]], passing)).toEqual([]);
