@@ -9,7 +9,7 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. The goal is 80,000. */
-const total = 107_500;
+const total = 94_000;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1700,
   'SECURITY.md': 2400,
@@ -20,7 +20,7 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/connect-time.md': 2000,
   'docs/differences.md': 3200,
   'docs/flags.md': 1600,
-  'docs/internals/kube-proxy-behaviour.md': 2950,
+  'docs/internals/kube-proxy-behaviour.md': 2970,
   'docs/internals/reliability.md': 2400,
   'docs/kubectl-plugin.md': 1800,
   'docs/limits.md': 2900,
