@@ -171,6 +171,20 @@ describe('the flow', () => {
     expect(circlesIn(graph)).toEqual([]);
   });
 
+  it('does not lead the running agent to what runs apart from it, or when it is first asked for', () => {
+    const apart = /^(tools|cli\/(ask|bundle|report)|serve\/(page|readers|ask\/(explain|report)))\//;
+    const ofAgent = new Set<string>();
+    const visit = (path: string): void => {
+      if (ofAgent.has(path)) return;
+      ofAgent.add(path);
+      const isLoaded = /^import (?!type )[^;]*?from '(\.[^']+)'/gm;
+      for (const target of imports(`src/${path}`, isLoaded)) visit(target);
+    };
+    for (const path of ['main.ts', 'cli/run.ts', 'cli/proxy.ts']) visit(path);
+    expect([...ofAgent].filter((path) => apart.test(path))).toEqual([]);
+    expect(ofAgent.has('agent/app.ts')).toBe(true);
+  });
+
   it('keeps modes apart: none imports from another', () => {
     const wrong: string[] = [];
     const modes = files('src/modes/', '.ts')

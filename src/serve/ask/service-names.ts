@@ -1,7 +1,10 @@
 /** Finds Services by name, and suggests similar names. */
+import { portTitle } from '../../ask/service-words.ts';
+import { firstNames } from '../../ask/words.ts';
 import { closeness } from '../../config/spelling.ts';
+import type { List } from '../../net/list.ts';
 import type { ClusterState } from '../../state/store.ts';
-import type { Service } from '../../state/types.ts';
+import type { Service, ServicePort } from '../../state/types.ts';
 import type { Pacer } from '../../time/pacer.ts';
 import { Refusal } from './refusal.ts';
 
@@ -87,4 +90,17 @@ async function meantBy(
     if (pacer.due) await pacer.rest();
   }
   return best?.known;
+}
+
+/** Refuses a port that the Service (`namespace/name`) does not have. */
+export function noSuchPort(key: string, port: string, ports: List<ServicePort>): Refusal {
+  return new Refusal(404, `Service ${key} has no port "${port}": it has ${portsText(ports)}`);
+}
+
+/** The most ports of a Service that a message names. */
+const namedMax = 10;
+
+/** `http 80/TCP, dns 53/UDP` */
+export function portsText(ports: List<ServicePort>): string {
+  return firstNames(ports.slice(0, namedMax).map(portTitle), ports.length);
 }

@@ -11,9 +11,10 @@ import {
   serviceKey,
 } from '../../../state/types.ts';
 import type { Pacer } from '../../../time/pacer.ts';
+import { portsText } from '../service-names.ts';
 import { describeHolder, type ExplainInput, targetText } from './input.ts';
 import type { Answer } from './path.ts';
-import { portsText, type Target } from './question.ts';
+import type { Target } from './question.ts';
 import { classifyAddress, type Holder, type SearchResult } from './search.ts';
 
 /** `found`: similar frontends that are in force. */

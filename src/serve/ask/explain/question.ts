@@ -1,15 +1,12 @@
 /** Reads the target of a question: `10.96.0.1:80/TCP`, `default/web:http`. */
-import { portTitle } from '../../../ask/service-words.ts';
-import { firstNames } from '../../../ask/words.ts';
 import { type Address, type Family, parseAddress } from '../../../net/address.ts';
 import { splitTarget } from '../../../net/host-port.ts';
-import type { List } from '../../../net/list.ts';
 import type { Protocol } from '../../../net/protocol.ts';
 import type { ClusterState } from '../../../state/store.ts';
 import type { Service, ServicePort } from '../../../state/types.ts';
 import type { Pacer } from '../../../time/pacer.ts';
 import { Refusal } from '../refusal.ts';
-import { serviceNamed } from '../service-names.ts';
+import { noSuchPort, serviceNamed } from '../service-names.ts';
 
 export interface Target {
   readonly address: Address;
@@ -92,16 +89,4 @@ export function externalTargets(
       }),
     ])
     .slice(0, externalMax);
-}
-
-export function noSuchPort(key: string, port: string, ports: List<ServicePort>): Refusal {
-  return new Refusal(404, `Service ${key} has no port "${port}": it has ${portsText(ports)}`);
-}
-
-/** The most ports of a Service that a message names. */
-const namedMax = 10;
-
-/** `http 80/TCP, dns 53/UDP` */
-export function portsText(ports: List<ServicePort>): string {
-  return firstNames(ports.slice(0, namedMax).map(portTitle), ports.length);
 }
