@@ -275,7 +275,7 @@ export class Observers {
       serviceRows: new WhileAsked(),
       askers: new Askers(),
       conntrack: new RecentDumps(conntrack, clock),
-      dropPolicies: new RecentResults(clock),
+      dropPolicies: new RecentResults({ clock, keepMs: dropPoliciesMs }),
       ...(host && { host }),
       ...(routing && { routesTo: routing.find }),
     };
@@ -288,6 +288,9 @@ export class Observers {
     return runServers({ http, metrics, agent: this.#agent, log, openReviews, failed }, signal);
   }
 }
+
+/** How long base chains with policy drop, once read, serve answers. */
+const dropPoliciesMs = 1000;
 
 const noReviews = (): Promise<never> =>
   Promise.reject(new Error('objects come from files, and no API server reviews tokens'));

@@ -3,8 +3,10 @@
  * whole table, which takes milliseconds.
  */
 import type { Conntrack, ConntrackDump, ConntrackRequest } from '../kernel/conntrack.ts';
+import type { Clock } from '../time/clock.ts';
 import { RecentResults } from '../time/recent.ts';
 
+const keepMs = 1000;
 /** Bytes of a dump that is kept. */
 const bytesMax = 1 << 18;
 
@@ -12,9 +14,10 @@ export class RecentDumps implements Pick<Conntrack, 'dump'> {
   readonly #conntrack: Pick<Conntrack, 'dump'>;
   readonly #dumps: RecentResults<ConntrackDump>;
 
-  constructor(conntrack: Pick<Conntrack, 'dump'>, clock: { now(): number }) {
+  constructor(conntrack: Pick<Conntrack, 'dump'>, clock: Pick<Clock, 'now'>) {
     this.#conntrack = conntrack;
-    this.#dumps = new RecentResults(clock, ({ entries }) => entries.bytes.length <= bytesMax);
+    const isKept = ({ entries }: ConntrackDump): boolean => entries.bytes.length <= bytesMax;
+    this.#dumps = new RecentResults({ clock, keepMs, isKept });
   }
 
   dump(request: ConntrackRequest): Promise<ConntrackDump> {

@@ -31,8 +31,8 @@ import type { Forwarding } from '../state/types.ts';
 import type { FamilySync } from '../sync/family.ts';
 import { systemClock } from '../time/clock.ts';
 import { inTurns, Pacer, type Pause } from '../time/pacer.ts';
+import { RecentResults } from '../time/recent.ts';
 import type { AgentState } from './ask/agent-state.ts';
-import { sharedCall } from './ask/shared-call.ts';
 import { statusNow } from './ask/status.ts';
 import { connectTimeMetrics } from './connect-time-metrics.ts';
 import { fairShares } from './fair-shares.ts';
@@ -302,16 +302,10 @@ export function affinityMetrics(
   registry: Registry,
   { clock, kernel, mode }: Facts<'clock' | 'kernel' | 'mode'>,
 ): void {
-  let known: Promise<Fills> = Promise.resolve(new Map());
-  let readAtMs = Number.NEGATIVE_INFINITY;
+  const readings = new RecentResults<Fills>({ clock, keepMs: readAgainMs });
   const fills = (): Promise<Fills> => {
     const running = mode();
-    if (running.affinityFill === undefined) return Promise.resolve(new Map());
-    if (clock.now() - readAtMs >= readAgainMs) {
-      readAtMs = clock.now();
-      known = readFills(running, kernel);
-    }
-    return known;
+    return readings.of(running.name, () => readFills(running, kernel));
   };
   readMetric('fairlead_affinity_clients', registry, async () => {
     return Array.from(await fills(), ([family, maps]) => [
@@ -343,6 +337,7 @@ async function readFills(mode: ModeFacts, kernel: KernelReader): Promise<Fills> 
 
 type VirtualService = ReplyOf<'virtualService'>;
 type Destination = ReplyOf<'destination'>;
+type IPVSRecord = VirtualService | Destination;
 
 const ipvsCounters = {
   fairlead_ipvs_connections_total: 'connections',
@@ -363,11 +358,15 @@ export function ipvsMetrics(
   const { pause } = new Pacer(systemClock, sharingMs);
   const areCounted = () => agent.config().ipvs.counters && agent.mode().usesIPVS;
   // All metrics of an answer share a reading.
-  const read = sharedCall(async () => {
-    const all = areCounted() ? await readIPVS(agent.kernel) : [];
-    const shown = await sharedOut(all, familiesOf(agent), pause);
-    return { shown, leftOut: all.length - shown.length };
+  const readings = new RecentResults<{ shown: readonly IPVSRecord[]; leftOut: number }>({
+    clock: systemClock,
   });
+  const read = () =>
+    readings.of('', async () => {
+      const all = areCounted() ? await readIPVS(agent.kernel) : [];
+      const shown = await sharedOut(all, familiesOf(agent), pause);
+      return { shown, leftOut: all.length - shown.length };
+    });
   for (const name of Object.keys(ipvsCounters) as (keyof typeof ipvsCounters)[]) {
     readMetric(name, registry, async () => {
       const { shown } = await read();
@@ -391,16 +390,16 @@ export function ipvsMetrics(
 
 /** Those that have series: namespaces with many have the same number. */
 async function sharedOut(
-  all: readonly (VirtualService | Destination)[],
+  all: readonly IPVSRecord[],
   families: readonly ProgrammedFamily[],
   pause: Pause,
-): Promise<readonly (VirtualService | Destination)[]> {
+): Promise<readonly IPVSRecord[]> {
   if (all.length <= ipvsServersMax) return all;
   const services = new Map<Family, ServicesByFrontend>();
   for (const { family, inForce } of families) {
     services.set(family, await ServicesByFrontend.from(family, inForce.values(), pause));
   }
-  const owned: { readonly namespace: string; readonly record: VirtualService | Destination }[] = [];
+  const owned: { readonly namespace: string; readonly record: IPVSRecord }[] = [];
   await inTurns(all, pause, (record) => {
     const address = Address.from(record.address);
     const at = { address, port: record.port, protocol: protocolOf(record.protocol) };
@@ -410,7 +409,7 @@ async function sharedOut(
 }
 
 /** Nothing if the kernel can't be read, so that other metrics are still served. */
-async function readIPVS(kernel: KernelReader): Promise<(VirtualService | Destination)[]> {
+async function readIPVS(kernel: KernelReader): Promise<IPVSRecord[]> {
   const any = { family: 0, protocol: 0, address: new Uint8Array(0), port: 0 };
   const dumps = [
     kernel.dump({ kind: 'virtualServicesDump', family: 0 }),
@@ -419,12 +418,12 @@ async function readIPVS(kernel: KernelReader): Promise<(VirtualService | Destina
   const answers = await Promise.allSettled(dumps);
   const records = answers.flatMap((one) => (one.status === 'fulfilled' ? one.value.records : []));
   return records.filter(
-    (one): one is VirtualService | Destination =>
+    (one): one is IPVSRecord =>
       one.kind === 'destination' || (one.kind === 'virtualService' && one.firewallMark === 0),
   );
 }
 
-function ipvsLabels(record: VirtualService | Destination) {
+function ipvsLabels(record: IPVSRecord) {
   return {
     protocol: protocolOf(record.protocol) ?? String(record.protocol),
     virtual_service: formatEndpoint(record.address, record.port),

@@ -29,6 +29,7 @@ import {
 } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { inTurns, Pacer, type Pause } from '../time/pacer.ts';
+import { RecentResults } from '../time/recent.ts';
 import { type FailingEndpoint, FailingEndpoints, type Outcomes } from './failing-endpoints.ts';
 
 /** The counters of one Service port. They only grow while the process runs. */
@@ -132,11 +133,11 @@ export class ServiceCounters {
   #total = { connections: 0, refusals: 0, readAtMs: Number.NEGATIVE_INFINITY };
   /** Connections by `namespace/name` since the reading before. */
   #opened = new Map<string, number>();
-  #known: Promise<Traffic | undefined> | undefined;
-  #readAtMs = Number.NEGATIVE_INFINITY;
+  readonly #readings: RecentResults<Traffic | undefined>;
 
   constructor(options: ServiceCountersOptions) {
     this.#options = options;
+    this.#readings = new RecentResults({ clock: options.clock, keepMs: readAgainMs });
   }
 
   /**
@@ -149,17 +150,10 @@ export class ServiceCounters {
 
   /** Undefined: the configuration or the mode does not count. */
   read(): Promise<Traffic | undefined> {
-    const { clock } = this.#options;
-    if (this.#known === undefined || clock.now() - this.#readAtMs >= readAgainMs) {
-      this.#readAtMs = clock.now();
-      this.#known = this.#read(this.#known);
-    }
-    return this.#known;
+    return this.#readings.of('', () => this.#read());
   }
 
-  /** Serialises readings. */
-  async #read(earlier: Promise<unknown> | undefined): Promise<Traffic | undefined> {
-    await earlier;
+  async #read(): Promise<Traffic | undefined> {
     const { clock, families, mode } = this.#options;
     const running = mode();
     if (running?.trafficCounts === undefined) {

@@ -7,6 +7,9 @@ import { Pacer } from '../../time/pacer.ts';
  */
 const sliceMs = 0.25;
 
+/** How long a question waits for a reading of the kernel; then it uses what was known before. */
+export const readingPatienceMs = 100;
+
 /** Paces what answers need. */
 export function answerPacer({ clock }: { readonly clock: Pick<Clock, 'now' | 'turn'> }): Pacer {
   return new Pacer(clock, sliceMs);

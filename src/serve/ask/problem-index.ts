@@ -6,12 +6,12 @@
 import { type ProblemReason, reasonNames } from '../../ask/problem-reasons.ts';
 import { families } from '../../net/address.ts';
 import { serviceKey } from '../../state/types.ts';
+import { RecentResults, waitedAtMost } from '../../time/recent.ts';
 import type { AgentState } from './agent-state.ts';
-import { answerPacer } from './answer-pacer.ts';
+import { answerPacer, readingPatienceMs } from './answer-pacer.ts';
 import { look } from './look.ts';
 import type { KnownProblems, Problem, Subject } from './problem.ts';
 import { ownProblems } from './service-problems.ts';
-import { readingPatienceMs, sharedCall, waitedAtMost } from './shared-call.ts';
 
 type Known = Pick<
   AgentState,
@@ -20,6 +20,7 @@ type Known = Pick<
 
 export class ProblemIndex implements KnownProblems {
   readonly #known: Known;
+  readonly #checks: RecentResults<void>;
   /** Services that were resolved since their last check. */
   readonly #unchecked = new Set<string>();
   /** A bit for each reason that a Service has; Services without problems are absent. */
@@ -31,6 +32,7 @@ export class ProblemIndex implements KnownProblems {
 
   constructor(known: Known) {
     this.#known = known;
+    this.#checks = new RecentResults(known);
   }
 
   /** The Service was resolved, or is gone. The first check is of all Services. */
@@ -45,7 +47,9 @@ export class ProblemIndex implements KnownProblems {
     this.#keep(service, []);
   }
 
-  readonly catchUp: () => Promise<void> = sharedCall(() => this.#catchUp());
+  catchUp(): Promise<void> {
+    return this.#checks.of('', () => this.#catchUp());
+  }
 
   get troubled(): ReadonlyMap<string, readonly ProblemReason[]> {
     const refused = this.#refused();
@@ -70,11 +74,10 @@ export class ProblemIndex implements KnownProblems {
   async #catchUp(): Promise<void> {
     const { counters, engine, foreignRules, state, unrouted } = this.#known;
     if (engine() === undefined) return;
-    const counted = counters.read().then(() => {});
     await Promise.all([
       foreignRules.refresh(),
       unrouted.refresh(),
-      waitedAtMost(readingPatienceMs, counted),
+      waitedAtMost(readingPatienceMs, counters.read()),
     ]);
     const surroundings = [
       foreignRules.found,

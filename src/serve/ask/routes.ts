@@ -2,6 +2,7 @@
 import { type Answer, type EndpointName, endpoints } from '../../ask/endpoints.ts';
 import { MadeOnce } from '../../ask/lasting.ts';
 import type { Pause } from '../../time/pacer.ts';
+import { RecentResults } from '../../time/recent.ts';
 import { jsonHeaders, type Reply, type Route, type Routes, textReply } from '../reply.ts';
 import { type Admit, checkParameters } from './admission.ts';
 import type { AgentState } from './agent-state.ts';
@@ -12,7 +13,6 @@ import { problemListOf } from './problem-list.ts';
 import { isAsked, Refusal } from './refusal.ts';
 import { serviceOf } from './service.ts';
 import { servicesOf } from './services.ts';
-import { sharedCall } from './shared-call.ts';
 import { statusOf } from './status.ts';
 import { trafficOf } from './traffic.ts';
 
@@ -39,8 +39,8 @@ const plainAnswers: Omit<Answers, 'diff'> = {
 
 /** Makes the routes of several servers, which share what is asked at the same time. */
 export function askRoutes(agent: AgentState): (admit: Admit) => Routes {
-  const diff = sharedCall(() => diffOf(agent));
-  const answers: Answers = { ...plainAnswers, diff };
+  const diffs = new RecentResults<Answer<'diff'>>(agent);
+  const answers: Answers = { ...plainAnswers, diff: () => diffs.of('', () => diffOf(agent)) };
   const names = Object.keys(endpoints) as EndpointName[];
   return (admit) =>
     Object.fromEntries(

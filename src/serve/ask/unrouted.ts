@@ -11,9 +11,9 @@ import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { Clock } from '../../time/clock.ts';
 import type { Pacer } from '../../time/pacer.ts';
-import { answerPacer } from './answer-pacer.ts';
+import { RecentResults, waitedAtMost } from '../../time/recent.ts';
+import { answerPacer, readingPatienceMs } from './answer-pacer.ts';
 import type { Problem } from './problem.ts';
-import { readingPatienceMs, sharedCall, waitedAtMost } from './shared-call.ts';
 
 type Failure = Exclude<Route, 'found'>;
 
@@ -27,10 +27,8 @@ interface Options {
   readonly routing: Routing | undefined;
 }
 
-/** Between two searches. */
-const pauseMs = 5000;
-/** The shortest pause after a search, in multiples of its duration. */
-const restShare = 50;
+/** How long a search serves, and the shortest pause after it, in multiples of its duration. */
+const kept = { keepMs: 5000, restFactor: 50 } as const;
 /** The most endpoints whose routes are asked of the kernel in a search. */
 const askedMax = 200;
 /** As many are asked for each namespace before any has more: no tenant hides those of others. */
@@ -50,10 +48,11 @@ export const lookedAtMax = 20_000;
 export class UnroutedEndpoints {
   readonly #options: Options;
   #found: Unrouted = new Map();
-  #nextMs = Number.NEGATIVE_INFINITY;
+  readonly #searches: RecentResults<void>;
 
   constructor(options: Options) {
     this.#options = options;
+    this.#searches = new RecentResults({ ...kept, clock: options.clock });
   }
 
   /** What is known; see `refresh`. */
@@ -63,13 +62,13 @@ export class UnroutedEndpoints {
 
   /** Searches again after a while. Concurrent callers share the work, and none waits long. */
   refresh(): Promise<void> {
-    return waitedAtMost(readingPatienceMs, this.#search());
+    const search = this.#searches.of('', () => this.#search());
+    return waitedAtMost(readingPatienceMs, search);
   }
 
-  readonly #search = sharedCall(async () => {
-    const { clock, routing } = this.#options;
-    const beganMs = clock.now();
-    if (routing === undefined || beganMs < this.#nextMs) return;
+  async #search(): Promise<void> {
+    const { routing } = this.#options;
+    if (routing === undefined) return;
     const pacer = answerPacer(this.#options);
     const found = new Map<string, Failure>();
     for (const family of families) {
@@ -87,9 +86,7 @@ export class UnroutedEndpoints {
       }
     }
     if (!isSame(found, this.#found)) this.#found = found;
-    const endedMs = clock.now();
-    this.#nextMs = endedMs + Math.max(pauseMs, restShare * (endedMs - beganMs));
-  });
+  }
 
   async #suspects(family: Family, { read }: Routing, pacer: Pacer): Promise<IsSuspect | undefined> {
     const text = await read(family);

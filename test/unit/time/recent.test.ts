@@ -2,9 +2,11 @@ import { expect, it } from 'vitest';
 import { RecentResults } from '../../../src/time/recent.ts';
 
 /** Results that resolve when the test says so. */
-function questions(isKept?: (result: string) => boolean) {
+function questions(
+  options: Omit<ConstructorParameters<typeof RecentResults<string>>[0], 'clock'> = { keepMs: 1000 },
+) {
   let nowMs = 0;
-  const recent = new RecentResults<string>({ now: () => nowMs }, isKept);
+  const recent = new RecentResults<string>({ clock: { now: () => nowMs }, ...options });
   const asked: PromiseWithResolvers<string>[] = [];
   const of = (question: string): Promise<string> => {
     return recent.of(question, () => {
@@ -16,20 +18,47 @@ function questions(isKept?: (result: string) => boolean) {
   return { asked, of, pass: (ms: number) => (nowMs += ms) };
 }
 
-it('one answer serves all who ask the same within a second', async () => {
+it('one answer serves all who ask the same while it is made, and until its time is over', async () => {
   const { asked, of, pass } = questions();
   const first = of('a');
-  pass(999);
+  pass(5000);
   const second = of('a');
   asked[0]!.resolve('answer');
   expect(await Promise.all([first, second])).toEqual(['answer', 'answer']);
+  void of('a');
+  pass(999);
+  asked[1]!.resolve('another');
+  expect(await of('a')).toBe('another');
+  expect(asked).toHaveLength(2);
+  pass(1);
+  void of('a');
+  expect(asked).toHaveLength(3);
+});
+
+it('an answer without a time serves those who ask while it is made', async () => {
+  const { asked, of } = questions({});
+  const both = [of('a'), of('a')];
+  asked[0]!.resolve('answer');
+  await Promise.all(both);
+  void of('a');
+  expect(asked).toHaveLength(2);
+});
+
+it('an answer that took long serves longer', async () => {
+  const { asked, of, pass } = questions({ keepMs: 1000, restFactor: 2 });
+  const first = of('a');
+  pass(600);
+  asked[0]!.resolve('answer');
+  await first;
+  pass(1199);
+  expect(await of('a')).toBe('answer');
   pass(1);
   void of('a');
   expect(asked).toHaveLength(2);
 });
 
 it('an answer that failed or is too large is not kept', async () => {
-  const { asked, of } = questions((result) => result !== 'large');
+  const { asked, of } = questions({ keepMs: 1000, isKept: (result) => result !== 'large' });
   const failed = of('a');
   asked[0]!.reject(new Error('refused'));
   await expect(failed).rejects.toThrow('refused');
@@ -38,17 +67,4 @@ it('an answer that failed or is too large is not kept', async () => {
   expect(await large).toBe('large');
   void of('a');
   expect(asked).toHaveLength(3);
-});
-
-it('an old answer that fails late does not take the newer one away', async () => {
-  const { asked, of, pass } = questions();
-  const old = of('a');
-  pass(1000);
-  const newer = of('a');
-  asked[0]!.reject(new Error('timed out'));
-  await expect(old).rejects.toThrow('timed out');
-  const third = of('a');
-  asked[1]!.resolve('newer');
-  expect(await Promise.all([newer, third])).toEqual(['newer', 'newer']);
-  expect(asked).toHaveLength(2);
 });

@@ -10,7 +10,8 @@ import { type Address, formatAddress, joinHostPort } from '../../../net/address.
 import { sameBytes } from '../../../net/bytes.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import type { Clock } from '../../../time/clock.ts';
-import { readingPatienceMs, sharedCall, waitedAtMost } from '../shared-call.ts';
+import { RecentResults, waitedAtMost } from '../../../time/recent.ts';
+import { readingPatienceMs } from '../answer-pacer.ts';
 import { passing, type SeenThere, seenAt } from './hooks.ts';
 import { bothFamilies, type ForeignChain, readForeignChains } from './reading.ts';
 import { type FirstPacket, type Stop, stopIn } from './walk.ts';
@@ -48,19 +49,18 @@ interface Client {
   readonly isMasqueraded: boolean;
 }
 
-/** Between two readings. */
-const pauseMs = 1000;
-/** The shortest pause after a reading, in multiples of its duration. */
-const restShare = 50;
+/** How long a reading serves, and the shortest pause after it, in multiples of its duration. */
+const kept = { keepMs: 1000, restFactor: 50 } as const;
 
 export class ForeignRules {
   readonly #options: Options;
   #found: FoundChains = { mode: 'nftables', all: [] };
   #generation: number | undefined;
-  #nextMs = Number.NEGATIVE_INFINITY;
+  readonly #readings: RecentResults<void>;
 
   constructor(options: Options) {
     this.#options = options;
+    this.#readings = new RecentResults({ ...kept, clock: options.clock });
   }
 
   /** What is known; see `refresh`. */
@@ -73,16 +73,13 @@ export class ForeignRules {
    * known is used then. Concurrent callers share the work.
    */
   refresh(): Promise<void> {
-    return waitedAtMost(readingPatienceMs, this.#read());
+    const mode = this.#options.mode();
+    const reading = this.#readings.of(mode, () => this.#refresh(mode));
+    return waitedAtMost(readingPatienceMs, reading);
   }
 
-  readonly #read = sharedCall(() => this.#refresh());
-
-  async #refresh(): Promise<void> {
-    const { clock, kernel, mode } = this.#options;
-    const beganMs = clock.now();
-    const current = mode();
-    if (current === this.#found.mode && beganMs < this.#nextMs) return;
+  async #refresh(current: ModeName): Promise<void> {
+    const { kernel } = this.#options;
     let all: readonly ForeignChain[] = [];
     try {
       const generation = await kernel.generation();
@@ -93,8 +90,6 @@ export class ForeignRules {
       if (!(error instanceof KernelError)) throw error;
     }
     if (!isSame(this.#found, current, all)) this.#found = { mode: current, all };
-    const endedMs = clock.now();
-    this.#nextMs = endedMs + Math.max(pauseMs, restShare * (endedMs - beganMs));
   }
 
   /**
