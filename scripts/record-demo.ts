@@ -1,10 +1,10 @@
-/** Runs the demo in a terminal and writes docs/demo.svg, the recording that README.md shows. */
+/** Runs the demo in a terminal and writes docs/demo.svg, the picture of it that README.md shows. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { type RecordedLine, terminalSvg } from './terminal-svg.ts';
+import { terminalSvg } from './terminal-svg.ts';
 
 const program = fileURLToPath(new URL('../src/main.ts', import.meta.url));
 const picture = fileURLToPath(new URL('../docs/demo.svg', import.meta.url));
@@ -15,11 +15,7 @@ const demo = spawn('script', ['-qec', `${process.execPath} ${program} demo`, '/d
   env: { ...process.env, NO_COLOR: undefined, FORCE_COLOR: '1' },
 });
 const ended = once(demo, 'close');
-const startedMs = performance.now();
-const lines: RecordedLine[] = [];
-for await (const line of createInterface({ input: demo.stdout })) {
-  lines.push({ atSeconds: (performance.now() - startedMs) / 1000, text: line.replace('\r', '') });
-}
+const lines = (await text(demo.stdout)).trimEnd().split(/\r?\n/);
 const [exitCode] = await ended;
-if (exitCode !== 0) throw new Error(`the demo failed: ${lines.at(-1)?.text}`);
+if (exitCode !== 0) throw new Error(`the demo failed: ${lines.at(-1)}`);
 writeFileSync(picture, terminalSvg('npm run demo', lines));

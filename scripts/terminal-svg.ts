@@ -1,12 +1,5 @@
-/** Draws a recorded terminal session as an SVG. Its lines appear at their recorded times. */
+/** Draws what a command printed in a terminal as an SVG. */
 import { stripVTControlCharacters } from 'node:util';
-
-export interface RecordedLine {
-  /** Seconds since the start. */
-  readonly atSeconds: number;
-  /** The line, with its escape sequences for colours. */
-  readonly text: string;
-}
 
 const columnPx = 7.3;
 const rowPx = 17;
@@ -26,16 +19,14 @@ const escapeCode = '\u001b';
 /** `ESC [ 32 m` */
 const sequence = new RegExp(`(${escapeCode}\\[\\d*m)`);
 
-/** The SVG. Its first line shows `command` after a prompt. */
-export function terminalSvg(command: string, lines: readonly RecordedLine[]): string {
-  const all = [{ atSeconds: 0, text: `$ ${command}` }, ...lines].map(({ atSeconds, text }) => {
-    return { atSeconds, text: text.replaceAll('\t', '    ') };
-  });
-  const columns = Math.max(...all.map(({ text }) => stripVTControlCharacters(text).length));
+/** The SVG: `command` after a prompt, then lines with their escape sequences for colours. */
+export function terminalSvg(command: string, lines: readonly string[]): string {
+  const all = [`$ ${command}`, ...lines].map((text) => text.replaceAll('\t', '    '));
+  const columns = Math.max(...all.map((text) => stripVTControlCharacters(text).length));
   const width = Math.ceil(columns * columnPx + 2 * marginPx);
   const height = all.length * rowPx + 2 * marginPx;
   let style: string | undefined;
-  const drawn = all.map(({ atSeconds, text }, row) => {
+  const drawn = all.map((text, row) => {
     const pieces = text.split(sequence).map((piece) => {
       if (!piece.startsWith(escapeCode)) return piece === '' ? '' : span(piece, style);
       // A style holds until the next sequence, also in later lines.
@@ -43,17 +34,14 @@ export function terminalSvg(command: string, lines: readonly RecordedLine[]): st
       return '';
     });
     const y = marginPx + (row + 0.75) * rowPx;
-    const delay = `animation-delay:${atSeconds.toFixed(2)}s`;
-    return `<text x="${marginPx}" y="${y}" style="${delay}">${pieces.join('')}</text>`;
+    return `<text x="${marginPx}" y="${y}">${pieces.join('')}</text>`;
   });
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}">
 <style>
 rect { fill: #14171c }
-text { font: 12px monospace; white-space: pre; fill: #d6dae0; animation: show 0.01s both }
+text { font: 12px monospace; white-space: pre; fill: #d6dae0 }
 .b { font-weight: bold } .d { fill: #9097a3 } .r { fill: #f26d6d } .g { fill: #7ccf7c }
 .u { fill: #6ca6f0 } .c { fill: #63c5cf }
-@keyframes show { from { opacity: 0 } }
-@media (prefers-reduced-motion: reduce) { text { animation: none } }
 </style>
 <rect width="${width}" height="${height}" rx="6"/>
 ${drawn.join('\n')}

@@ -23,7 +23,7 @@ const measure = `[...document.querySelectorAll('text')].map((line) => ({
 
 /** Throws when a character is not drawn in its column. Leaves a screenshot in `folder`. */
 export async function measurePicture(browser: Browser, folder: string): Promise<void> {
-  const page = await browser.newPage({ reducedMotion: 'reduce' });
+  const page = await browser.newPage();
   await page.setContent(readFileSync('docs/demo.svg', 'utf8'));
   const lines = (await page.evaluate(measure)) as Line[];
   await page.screenshot({ path: join(folder, 'demo.png'), fullPage: true });

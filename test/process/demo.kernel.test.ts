@@ -23,13 +23,11 @@ test("the demo forwards connections to every backend, loses none, and shows the 
   for (const [, , failed] of totals) expect(failed).toBe('0');
   for (const pod of ['pod-a', 'pod-b', 'pod-c'])
     expect(stdout).toMatch(new RegExp(`${pod} +[1-9]`));
-  // The kernel, Fairlead, the file watcher.
-  const changes = [...stdout.matchAll(/^ {2}pod-\w .*?((?: +[\d.]+ ms){3})$/gm)];
+  const changes = [...stdout.matchAll(/^ {2}pod-\w .* (\d+) writes to the kernel, \d+ bytes$/gm)];
   expect(changes).toHaveLength(5);
-  for (const [, cells] of changes) {
-    const [kernel] = [...cells!.matchAll(/[\d.]+/g)].map(Number);
-    expect(kernel).toBeGreaterThan(0);
-  }
+  for (const [, writes] of changes) expect(Number(writes)).toBeGreaterThan(0);
+  // Times would be those of the demo's own load.
+  expect(stdout).not.toMatch(/\d (?:ms|µs|s)\b/);
   expect(stdout).toMatch(/\$ fairlead explain .*\n {2}Packet: .*10\.96\.0\.10:80\/TCP/);
   expect(stdout).toMatch(/\$ fairlead trace .*\n(?:.*\n)*? {2}Ended: +It was answered by/);
   expect(stdout).toMatch(/\$ nft flush table ip fairlead\n/);

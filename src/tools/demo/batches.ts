@@ -2,20 +2,17 @@
 import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
-export interface BatchTimes {
-  /**
-   * The time from the agent's notice of the change to the kernel's acknowledgement of the batch.
-   */
-  readonly sinceChangeMs: number;
-  /** The part of it that the kernel took. */
-  readonly applyMs: number;
+export interface BatchSize {
+  /** Commands of netlink: objects and elements that are added or deleted. */
+  readonly writes: number;
+  readonly bytes: number;
 }
 
 const wordsMax = 20;
 
 export class Batches {
   readonly #words: string[] = [];
-  #resolve: ((times: BatchTimes) => void) | undefined;
+  #resolve: ((size: BatchSize) => void) | undefined;
 
   constructor(agent: ChildProcess) {
     createInterface({ input: agent.stderr! }).on('line', (line) => this.#read(line));
@@ -27,7 +24,7 @@ export class Batches {
   }
 
   /** The batch of the next change. */
-  next(): Promise<BatchTimes> {
+  next(): Promise<BatchSize> {
     return new Promise((resolve) => {
       this.#resolve = resolve;
     });
@@ -37,6 +34,6 @@ export class Batches {
     this.#words.push(line);
     if (this.#words.length > wordsMax) this.#words.shift();
     const isBatch = line.includes('"purpose":"changes"') && line.includes('"sinceChangeMs":');
-    if (isBatch) this.#resolve?.(JSON.parse(line) as BatchTimes);
+    if (isBatch) this.#resolve?.(JSON.parse(line) as BatchSize);
   }
 }

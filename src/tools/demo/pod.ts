@@ -25,9 +25,6 @@ export interface Outcome {
   readonly answers: Readonly<Record<string, number>>;
   /** Error codes of the connections that failed. */
   readonly failures: Readonly<Record<string, number>>;
-  /** Microseconds from the first packet to the answer's last. */
-  readonly p50Us: number;
-  readonly p99Us: number;
 }
 
 export type PodReport =
@@ -64,22 +61,17 @@ function report(message: PodReport): void {
 async function run(load: Load): Promise<Outcome> {
   const answers: Record<string, number> = {};
   const failures: Record<string, number> = {};
-  const latenciesUs: number[] = [];
   let left = load.connections === 'until-stopped' ? Number.POSITIVE_INFINITY : load.connections;
   const worker = async (): Promise<void> => {
     while (left > 0 && !state.stopped) {
       left -= 1;
-      const startedNs = process.hrtime.bigint();
       const { answer, error } = await ask(load.address, load.port);
       const [counts, key] = error === undefined ? [answers, answer] : [failures, error];
       counts[key] = (counts[key] ?? 0) + 1;
-      latenciesUs.push(Number(process.hrtime.bigint() - startedNs) / 1000);
     }
   };
   await Promise.all(Array.from({ length: load.concurrency }, worker));
-  latenciesUs.sort((a, b) => a - b);
-  const at = (share: number): number => latenciesUs[Math.floor(latenciesUs.length * share)] ?? 0;
-  return { answers, failures, p50Us: at(0.5), p99Us: at(0.99) };
+  return { answers, failures };
 }
 
 /** One connection: the server's name, or the code of the error that ended it. */

@@ -11,13 +11,13 @@ const usual = 1700;
 /** Of all documents together. The goal is 80,000. */
 const total = 94_000;
 const budgets: Readonly<Record<string, number>> = {
-  'README.md': 1700,
+  'README.md': 1450,
   'SECURITY.md': 2400,
-  'bench/README.md': 3100,
+  'bench/README.md': 3050,
   'docs/api.md': 3100,
-  'docs/balancing.md': 2300,
+  'docs/balancing.md': 2200,
   'docs/configuration.md': 3000,
-  'docs/connect-time.md': 2000,
+  'docs/connect-time.md': 1900,
   'docs/differences.md': 3200,
   'docs/flags.md': 1600,
   'docs/internals/kube-proxy-behaviour.md': 2970,
@@ -26,10 +26,10 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/limits.md': 2900,
   'docs/logs.md': 3400,
   'docs/metrics.md': 2200,
-  'docs/migrating.md': 3100,
-  'docs/operating.md': 2500,
+  'docs/migrating.md': 2300,
+  'docs/operating.md': 1950,
   'docs/runbook.md': 4900,
-  'docs/scale.md': 2000,
+  'docs/scale.md': 1950,
   'docs/semantics.md': 3850,
 };
 
