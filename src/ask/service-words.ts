@@ -21,16 +21,16 @@ export function stateWords({
 }
 
 /** The destination of connections to a frontend. */
-export function goesTo(port: Port, { heldBy, pool, treatment }: Port['frontends'][number]): string {
+export function goesTo(port: Port, { heldBy, paths }: Port['frontends'][number]): string {
   if (heldBy !== undefined) return `not this Service: ${heldBy} has it`;
-  const goes = {
-    internal: counted(port[pool], 'endpoint'),
-    external: `${counted(port[pool], 'endpoint')}, masqueraded`,
-    'external-local': `${counted(port.local, 'endpoint')} of this node; from the node and its pods, ${port.cluster}`,
-    reject: 'no endpoint: refused',
-    drop: 'no endpoint: dropped',
-  };
-  return goes[treatment];
+  const { pod, outside } = paths;
+  if (pod.to === 'reject') return 'no endpoint: refused';
+  if (pod.to === 'drop') return 'no endpoint: dropped';
+  const goes = counted(port[pod.to], 'endpoint');
+  if (outside.to !== pod.to) {
+    return `${counted(port.local, 'endpoint')} of this node; from the node and its pods, ${port[pod.to]}`;
+  }
+  return pod.masqueraded ? `${goes}, masqueraded` : goes;
 }
 
 /** `ready`, `not ready,serving,terminating`. */

@@ -53,13 +53,25 @@ export const serviceListSchema = answer('ServiceList', {
 });
 export type ServiceList = Infer<typeof serviceListSchema>;
 
+const path = object({
+  to: field(
+    oneOf('cluster', 'local', 'reject', 'drop'),
+    'A pool; `reject`: no endpoint; `drop`: none that the policy allows.',
+  ),
+  masqueraded: field(flag, 'By policy.'),
+});
+
 const frontend = object({
   kind: field(frontendName),
   address: maybe(text, 'Absent: every address that accepts node ports.'),
   port: field(count),
+  paths: field(
+    object({ pod: field(path), node: field(path), outside: field(path) }),
+    'New connections, by the client.',
+  ),
   treatment: field(
     oneOf('internal', 'external', 'external-local', 'reject', 'drop'),
-    '`internal`: to `pool`. `external`: to `cluster`, masqueraded. `external-local`: to `local` from outside, else to `cluster`. `reject`: no endpoint. `drop`: none that the policy allows.',
+    '`paths` in one word.',
   ),
   pool: field(oneOf('cluster', 'local'), 'Chosen by the policy.'),
   heldBy: maybe(text, 'The Service or program that has the frontend instead.'),

@@ -30,7 +30,8 @@ import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { type EndpointKey, type EndpointList, endpointKeys } from '../net/endpoint-list.ts';
 import { endedBy } from '../state/endings.ts';
 import { type FrontendKey, frontendKey, nodePortKey } from '../state/frontend-key.ts';
-import type { Forwarding, Frontend } from '../state/types.ts';
+import { leadsTo, type PoolName, poolNames } from '../state/paths.ts';
+import type { Forwarding } from '../state/types.ts';
 
 const noKeys: readonly FrontendKey[] = [];
 
@@ -117,12 +118,15 @@ export const eachAbandoned: typeof eachSuspect = (previous, next, suspect) => {
   const after = next?.deal?.leftOut;
   if (after === undefined) return;
   const before = previous?.deal?.leftOut;
-  const newly = (pool: Frontend['pool']): ReadonlySet<EndpointKey> => {
+  const newly = (pool: PoolName): ReadonlySet<EndpointKey> => {
     return new Set([...after[pool]].filter((endpoint) => !before?.[pool].has(endpoint)));
   };
-  const lost = { cluster: newly('cluster'), local: newly('local') };
-  for (const frontend of next!.frontends) {
-    if (lost[frontend.pool].size > 0) suspect(frontendKey(frontend), lost[frontend.pool]);
+  for (const pool of poolNames) {
+    const lost = newly(pool);
+    if (lost.size === 0) continue;
+    for (const frontend of next!.frontends) {
+      if (leadsTo(frontend.paths, pool)) suspect(frontendKey(frontend), lost);
+    }
   }
 };
 
@@ -212,12 +216,14 @@ export function ended(entries: ConntrackEntries, criteria: Criteria): ConntrackE
  * Service that holds the frontend has left the endpoint out, and it still is.
  */
 export function abandoned(entries: ConntrackEntries, criteria: Criteria): ConntrackEntries {
-  const poolsOf = memoized(({ frontends }) => {
-    return new Map(frontends.map((one) => [frontendKey(one), one.pool]));
+  const pathsOf = memoized(({ frontends }) => {
+    return new Map(frontends.map((one) => [frontendKey(one), one.paths]));
   });
   return selectLost(entries, criteria, (holder, key, endpoint) => {
-    const pool = poolsOf(holder).get(key);
-    return pool !== undefined && holder.deal?.leftOut?.[pool].has(endpoint) === true;
+    const paths = pathsOf(holder).get(key);
+    const leftOut = holder.deal?.leftOut;
+    if (paths === undefined || leftOut === undefined) return false;
+    return poolNames.some((pool) => leadsTo(paths, pool) && leftOut[pool].has(endpoint));
   });
 }
 

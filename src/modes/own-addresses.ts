@@ -4,6 +4,7 @@
  */
 import type { Address } from '../net/address.ts';
 import { difference, keysOf } from '../state/node-sockets.ts';
+import { isByClient } from '../state/paths.ts';
 import type { Forwarding, Frontend } from '../state/types.ts';
 import type { Environment, RefusedAddress } from './mode.ts';
 
@@ -23,8 +24,8 @@ export function concernedBy(
   const nodePorts = difference(keys(before.nodePortAddresses), keys(after.nodePortAddresses));
   if (own.size === 0 && nodePorts.size === 0) return () => false;
   return ({ frontends }) =>
-    frontends.some(({ address, treatment }) => {
-      if (own.size > 0 && treatment === 'external-local') return true;
+    frontends.some(({ address, paths }) => {
+      if (own.size > 0 && isByClient(paths)) return true;
       if (address === undefined) return nodePorts.size > 0;
       const key = address.key;
       return own.has(key) || nodePorts.has(key);

@@ -1,6 +1,6 @@
 /**
- * The path of the first packet of a connection to a frontend, for explanations: the meaning of the
- * frontend's treatment for one kind of client, and the kernel object that does each step.
+ * The path of the first packet of a connection to a frontend, for explanations: what the frontend's
+ * paths say of one kind of client, why, and the kernel object that does each step.
  */
 import type { TypesOf } from '../kernel/describe-ops.ts';
 import type { KernelReader } from '../kernel/kernel.ts';
@@ -8,11 +8,9 @@ import { NFPROTO } from '../kernel/nft/constants.ts';
 import { familyWord } from '../kernel/nft/words.ts';
 import { type Address, type Family, formatAddress, formatCIDR } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
+import { type ClientKind, isByClient, isRefusal, type PoolName } from '../state/paths.ts';
 import type { Forwarding, Frontend } from '../state/types.ts';
 import type { Environment, LocalDetector, ModeConfig } from './mode.ts';
-
-/** The kind of a client by the local detector or its address. */
-export type ClientKind = 'pod' | 'node' | 'outside';
 
 /** A frontend that a packet is for. */
 export interface Destination {
@@ -39,8 +37,8 @@ export type PathObjects = { readonly [D in PathStep]?: string | undefined };
 /** Where a packet ends, and how it is translated. */
 export interface PacketPath {
   readonly end: 'endpoint' | 'rejected' | 'dropped';
-  /** The pool from which the endpoint is taken. */
-  readonly pool: 'cluster' | 'local';
+  /** The pool from which the endpoint is taken, if one is. */
+  readonly pool: PoolName;
   readonly isMasqueraded: boolean;
   /** Why it is masqueraded, or is not: follows a colon. */
   readonly because: string;
@@ -81,40 +79,34 @@ export interface PathDescriber {
   ): Promise<string | undefined>;
 }
 
-/** The meaning of treatments (`state/types.ts`). A mode that differs from it describes its own. */
+/** Why clients are masqueraded, or not, where the pool depends on the client. */
+const whyByClient = {
+  pod: 'pods reach endpoints of the whole cluster',
+  node: 'the node itself reaches endpoints of the whole cluster',
+  outside: 'externalTrafficPolicy Local keeps the address of the client',
+} as const satisfies Readonly<Record<ClientKind, string>>;
+
+/** What settings make of a frontend's path. A mode that differs from it describes its own. */
 export function packetPathOf(
   config: Pick<ModeConfig, 'localDetector' | 'masqueradeAll'>,
-  { forwarding, frontend }: Destination,
+  { frontend: { paths } }: Pick<Destination, 'frontend'>,
   client: ClientKind,
 ): PacketPath {
-  const { pool, treatment } = frontend;
-  const none = { isMasqueraded: false, because: '' };
-  switch (treatment) {
-    case 'reject':
-      return { end: 'rejected', pool, ...none };
-    case 'drop':
-      return { end: 'dropped', pool, ...none };
-    case 'internal':
-      return { end: 'endpoint', pool, ...masqueradeInside(config, client) };
-    case 'external': {
-      const because = 'with policy Cluster, the answer has to come back by this node';
-      return { end: 'endpoint', pool: 'cluster', isMasqueraded: true, because };
-    }
-    case 'external-local': {
-      if (client === 'node') {
-        const because = 'the node itself reaches endpoints of the whole cluster';
-        return { end: 'endpoint', pool: 'cluster', isMasqueraded: true, because };
-      }
-      const isInside = client === 'pod' && config.localDetector.kind !== 'none';
-      if (isInside) {
-        const because = 'pods reach endpoints of the whole cluster';
-        return { end: 'endpoint', pool: 'cluster', isMasqueraded: false, because };
-      }
-      const because = 'externalTrafficPolicy Local keeps the address of the client';
-      const end = forwarding.local.length === 0 ? 'dropped' : 'endpoint';
-      return { end, pool: 'local', isMasqueraded: false, because };
-    }
+  const isPod = client === 'pod' && config.localDetector.kind !== 'none';
+  const kind = client === 'pod' && !isPod && isByClient(paths) ? 'outside' : client;
+  const { to, isMasqueraded } = paths[kind];
+  if (isRefusal(to)) {
+    const end = to === 'reject' ? 'rejected' : 'dropped';
+    return { end, pool: 'cluster', isMasqueraded, because: '' };
   }
+  if (isByClient(paths)) {
+    return { end: 'endpoint', pool: to, isMasqueraded, because: whyByClient[kind] };
+  }
+  if (paths.pod.isMasqueraded) {
+    const because = 'with policy Cluster, the answer has to come back by this node';
+    return { end: 'endpoint', pool: to, isMasqueraded, because };
+  }
+  return { end: 'endpoint', pool: to, ...masqueradeInside(config, client) };
 }
 
 function masqueradeInside(

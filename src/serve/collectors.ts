@@ -22,6 +22,7 @@ import { bounds } from '../modes/sockets/bounds.ts';
 import type { Descriptors } from '../modes/sockets/descriptors.ts';
 import { Address, type Family, families, formatEndpoint } from '../net/address.ts';
 import { resources } from '../state/change.ts';
+import { isElsewhere } from '../state/paths.ts';
 import {
   type ProgrammedFamily,
   ServicesByFrontend,
@@ -179,10 +180,9 @@ export function countNoLocal(desired: Iterable<Forwarding>): {
   external: number;
 } {
   const count = { internal: 0, external: 0 };
-  for (const { frontends, local } of desired) {
-    if (frontends.some(({ treatment }) => treatment === 'drop')) count.internal += 1;
-    if (local.length > 0) continue;
-    if (frontends.some(({ treatment }) => treatment === 'external-local')) count.external += 1;
+  for (const { frontends } of desired) {
+    if (frontends.some(({ paths }) => paths.pod.to === 'drop')) count.internal += 1;
+    if (frontends.some(({ paths }) => isElsewhere(paths))) count.external += 1;
   }
   return count;
 }

@@ -1,7 +1,8 @@
 /** Which endpoints traffic of each policy may reach (behaviour document 5.3). */
 import { EndpointList, endpointBytes } from '../net/endpoint-list.ts';
 import { type Candidates, EndpointFlag } from './candidates.ts';
-import { type PortPolicy, usesCluster, usesLocal } from './policy.ts';
+import type { PortPolicy } from './paths.ts';
+import { usesCluster, usesLocal } from './policy.ts';
 import { type TopologyMode, topologyFlag, topologyMode } from './topology.ts';
 import type { Forwarding } from './types.ts';
 

@@ -27,8 +27,7 @@ const sameFrontend = equality<Frontend>({
   kind: 'is',
   address: sameAddress,
   port: 'is',
-  treatment: 'is',
-  pool: 'is',
+  paths: 'is',
 });
 export const sameFrontends = listEquality(sameFrontend);
 

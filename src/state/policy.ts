@@ -1,13 +1,8 @@
 /** The traffic policies of a Service's ports (behaviour document 5.2). */
 import type { Address, Family } from '../net/address.ts';
 import type { List } from '../net/list.ts';
-import type { Service, TrafficPolicy } from './types.ts';
-
-export interface PortPolicy {
-  readonly internal: TrafficPolicy;
-  /** Undefined = the port can't be reached from outside the cluster, so no policy is used. */
-  readonly external: TrafficPolicy | undefined;
-}
+import type { PortPolicy, TrafficPolicy } from './paths.ts';
+import type { Service } from './types.ts';
 
 /**
  * The policies of ports with a node port (`outside`) and without (`inside`). External IPs make a

@@ -32,11 +32,11 @@ import type { EndpointHealth } from './detection.ts';
 import { allowedExternalIPs, type ExternalIPRules } from './external-ips.ts';
 import type { NamespaceShares } from './namespace-shares.ts';
 import { type NodeSockets, noSockets } from './node-sockets.ts';
+import { type PortPaths, type PortPolicy, pathsOf } from './paths.ts';
 import {
   hasFamily,
   healthCheckNodePort,
   memoriesOfPort,
-  type PortPolicy,
   poolsOfFrontend,
   portPolicies,
 } from './policy.ts';
@@ -371,7 +371,7 @@ class FamilyPart {
       key: forwardingKey(servicePort),
       servicePort,
       family: this.#family,
-      frontends: this.#frontends(port, treatments(policy, pools)),
+      frontends: this.#frontends(port, pathsOf(policy, pools.hasAny, pools.local.length > 0)),
       cluster: pools.cluster,
       local: pools.local,
       hairpin: pools.hairpin,
@@ -423,17 +423,15 @@ class FamilyPart {
     return this.#memoriesLeft < 0 ? 0 : this.#service.affinityTimeoutSeconds;
   }
 
-  #frontends({ port, nodePort }: ServicePort, { internal, external }: Treatments): Frontend[] {
+  #frontends({ port, nodePort }: ServicePort, { inside, outside }: PortPaths): Frontend[] {
     const hasNodePort = nodePort !== 0 && this.#nodePortsLeft > 0;
     if (hasNodePort) this.#nodePortsLeft -= 1;
     const found = this.#addresses.map(({ kind, address }): Frontend => {
-      const { treatment, pool } = kind === 'clusterIP' ? internal : external;
-      return { kind, address, port, treatment, pool };
+      return { kind, address, port, paths: kind === 'clusterIP' ? inside : outside };
     });
     if (!hasNodePort) return found;
-    const { treatment, pool } = external;
     const address = undefined;
-    return [...found, { kind: 'nodePort', address, port: nodePort, treatment, pool }];
+    return [...found, { kind: 'nodePort', address, port: nodePort, paths: outside }];
   }
 
   #frontendCount(): number {
@@ -515,34 +513,6 @@ function* distinctRanges(list: List<CIDR>, family: Family): Generator<undefined,
     distinct.set(cidrKey(range), range);
   }
   return [...distinct.values()];
-}
-
-interface Treatments {
-  readonly internal: Pick<Frontend, 'treatment' | 'pool'>;
-  readonly external: Pick<Frontend, 'treatment' | 'pool'>;
-}
-
-/**
- * The treatments (5.4). With `hasAny`, a pool can be empty only if its policy is Local. From
- * outside, an empty local pool is not a reason for `drop`: this node and its pods are still served.
- */
-function treatments(policy: PortPolicy, { hasAny, local }: Pools): Treatments {
-  const internalPool = policy.internal === 'Local' ? 'local' : 'cluster';
-  const externalPool = policy.external === 'Local' ? 'local' : 'cluster';
-  if (!hasAny) {
-    return {
-      internal: { treatment: 'reject', pool: internalPool },
-      external: { treatment: 'reject', pool: externalPool },
-    };
-  }
-  const nothingHere = internalPool === 'local' && local.length === 0;
-  return {
-    internal: { treatment: nothingHere ? 'drop' : 'internal', pool: internalPool },
-    external: {
-      treatment: externalPool === 'local' ? 'external-local' : 'external',
-      pool: externalPool,
-    },
-  };
 }
 
 interface ServiceAddress {

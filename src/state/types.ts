@@ -10,8 +10,7 @@ import { formatServicePort, type Protocol } from '../net/protocol.ts';
 import type { Balancing, Deal } from './deal.ts';
 import type { Detection } from './detection.ts';
 import type { Endings, PortEndings } from './endings.ts';
-
-export type TrafficPolicy = 'Cluster' | 'Local';
+import type { Paths, TrafficPolicy } from './paths.ts';
 
 /** A Service that this proxy serves (headless and ExternalName ones never become records). */
 export interface Service {
@@ -187,17 +186,6 @@ export function formatServicePortName({ namespace, name, port }: ServicePortName
   return formatServicePort(`${namespace}/${name}`, port);
 }
 
-/**
- * The treatment of a new connection to a frontend (behaviour document 5.4, 5.5):
- * - `internal`: to `pool`; masqueraded when the client is outside the cluster (local detector).
- * - `external`: to the cluster pool; always masqueraded.
- * - `external-local`: pods go to the cluster pool; the node itself to the cluster pool and
- *   masqueraded; everyone else to the local pool, not masqueraded, dropped when that is empty.
- * - `reject`: no endpoint anywhere.
- * - `drop`: endpoints exist, but none that the policy allows.
- */
-type Treatment = 'internal' | 'external' | 'external-local' | 'reject' | 'drop';
-
 /** One address and port, or one node port, to which a client can connect. */
 export interface Frontend {
   readonly kind: 'clusterIP' | 'externalIP' | 'loadBalancerIP' | 'nodePort';
@@ -205,9 +193,7 @@ export interface Frontend {
   readonly address: Address | undefined;
   /** Host order. */
   readonly port: number;
-  readonly treatment: Treatment;
-  /** The destination of `internal`, `external` and off-node `external-local` traffic. */
-  readonly pool: 'cluster' | 'local';
+  readonly paths: Paths;
 }
 
 /**

@@ -7,6 +7,7 @@ import { tableLayout } from '../../src/modes/ipvs/layout.ts';
 import { ipvsMode } from '../../src/modes/ipvs/mode.ts';
 import { defaultIPVSSettings, type ModeConfig } from '../../src/modes/mode.ts';
 import { readCountings, refusalCountings } from '../../src/modes/nft-table/traffic.ts';
+import { allPaths } from '../../src/state/paths.ts';
 import { noPause } from '../../src/time/pacer.ts';
 import { FakeKernel } from '../fake/kernel.ts';
 import {
@@ -28,8 +29,7 @@ const guarded = {
   kind: 'loadBalancerIP',
   address: address('10.97.0.1'),
   port: 80,
-  treatment: 'external',
-  pool: 'cluster',
+  paths: allPaths.outside,
 } as const;
 
 function udp(name: string, fields: Parameters<typeof forwarding>[2]) {

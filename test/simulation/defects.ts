@@ -252,10 +252,10 @@ export const defects: readonly Defect[] = [
     to: "affinityTimeoutSeconds: 'ignored',\n  rulesOnly",
   },
   {
-    name: 'a Forwarding with another pool of a frontend counts as the same',
+    name: 'a Forwarding with other paths of a frontend counts as the same',
     file: 'state/equal.ts',
-    from: "treatment: 'is',\n  pool: 'is',",
-    to: "treatment: 'is',\n  pool: 'ignored',",
+    from: "paths: 'is',",
+    to: "paths: 'ignored',",
   },
   {
     name: 'a slice with other hints of zones counts as the same',

@@ -4,6 +4,7 @@
  */
 import { cidrContains } from '../../src/net/address.ts';
 import type { EndpointList } from '../../src/net/endpoint-list.ts';
+import { isByClient, isElsewhere } from '../../src/state/paths.ts';
 import type { Odds } from '../fake/chance.ts';
 import { address } from '../unit/state/build.ts';
 import type { Flow, ModeNode, Subject, Taking } from './mode-node.ts';
@@ -88,10 +89,10 @@ function inDefault(compared: Compared): Odds | undefined {
   const { flow, note, other, own } = compared;
   const taking = own.frontendAt(flow);
   if (taking === undefined) return unclaimedInDefault(compared);
-  const { kind, treatment } = taking.frontend;
+  const { kind, paths } = taking.frontend;
   const odds = answerOfOther(compared);
   if (odds === undefined) return undefined;
-  if (treatment !== 'reject' || kind === 'clusterIP' || kind === 'nodePort')
+  if (paths.pod.to !== 'reject' || kind === 'clusterIP' || kind === 'nodePort')
     return withHairpin(compared, taking, odds);
   if (flow.iif === undefined && !own.isLocal(flow.daddr) && !isClusterIP(other, flow.daddr)) {
     note('The node and load balancers without endpoints');
@@ -104,9 +105,9 @@ function inDefault(compared: Compared): Odds | undefined {
 function unclaimedInDefault({ flow, note, other, own }: Compared): Odds {
   const nodePort = own.nodePortAt(flow, 'anywhere');
   if (nodePort !== undefined) {
-    const { forwarding, frontend } = nodePort;
-    const isDropped = frontend.treatment === 'external-local' && forwarding.local.length === 0;
-    if (frontend.treatment === 'reject' || isDropped) {
+    const { paths } = nodePort.frontend;
+    const isDropped = isElsewhere(paths);
+    if (paths.pod.to === 'reject' || isDropped) {
       note('Node ports without endpoints');
       return isDropped ? dropped : rejected;
     }
@@ -122,7 +123,8 @@ function inIptables({ flow, note, other, own }: Compared): Odds | undefined {
     note('Source ranges at an address and port that is a node port, too');
     return undefined;
   }
-  const isRefused = taking?.frontend.treatment === 'reject' && taking.frontend.kind !== 'clusterIP';
+  const isRefused =
+    taking?.frontend.paths.pod.to === 'reject' && taking.frontend.kind !== 'clusterIP';
   if (flow.iif !== undefined || !isRefused || own.isLocal(flow.daddr)) return odds;
   if (odds.has('reject')) note("A ClusterIP that is also another Service's external address");
   return untouched;
@@ -135,7 +137,7 @@ function inIpvs(compared: Compared): Odds | undefined {
   const { forwarding, frontend } = taking;
   let odds = answerOfOther(compared);
   if (odds === undefined) return undefined;
-  const isLocal = frontend.treatment === 'external-local' && forwarding.local.length > 0;
+  const isLocal = isByClient(frontend.paths) && forwarding.local.length > 0;
   if (isLocal && !odds.has('drop')) {
     if (!forwarding.cluster.equals(forwarding.local)) note('policy Local without local endpoints');
     odds = ends(own, flow, forwarding.local, flow.iif === undefined);
@@ -168,13 +170,13 @@ function inUserspace(compared: Compared): Odds | undefined {
   const { forwarding, frontend } = taking;
   let odds = answerOfOther(compared);
   if (odds === undefined) return undefined;
-  if (frontend.treatment === 'reject') {
+  if (frontend.paths.pod.to === 'reject') {
     if (odds.has('drop')) note('Source ranges of load balancers without endpoints');
     else if (!isBound) note('Node ports without endpoints');
     return refused;
   }
   const isAnyhow = flow.iif === undefined || !isLetIn(taking, flow);
-  if (frontend.treatment === 'external-local' && !isAnyhow) {
+  if (isByClient(frontend.paths) && !isAnyhow) {
     const { local, cluster } = forwarding;
     const pool = isPodByCIDR(own, flow) ? cluster : local;
     const other = pool === cluster ? local : cluster;

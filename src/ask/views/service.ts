@@ -125,16 +125,16 @@ function frontendsTable(port: Port): Table {
     rows: frontends.map((one) => {
       const goes = goesTo(port, one);
       const at = joinHostPort(one.address ?? '*', one.port);
-      return [one.kind, at, isLost(port, one) ? bad(goes) : goes];
+      return [one.kind, at, isLost(one) ? bad(goes) : goes];
     }),
     rest: andMore(frontendCount - frontends.length),
   };
 }
 
 /** Whether some connections to the frontend reach no endpoint. */
-function isLost({ local }: Port, { heldBy, treatment }: Port['frontends'][number]): boolean {
-  if (heldBy !== undefined || treatment === 'reject' || treatment === 'drop') return true;
-  return treatment === 'external-local' && local === 0;
+function isLost({ heldBy, paths }: Port['frontends'][number]): boolean {
+  const isRefused = Object.values(paths).some(({ to }) => to === 'reject' || to === 'drop');
+  return heldBy !== undefined || isRefused;
 }
 
 function endpointsTable(port: Port): Table {

@@ -5,6 +5,7 @@ import { binary } from '../../modes/elements.ts';
 import type { ModeConfig } from '../../modes/mode.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import { slotsOf } from '../../state/deal.ts';
+import { isByClient, isRefusal } from '../../state/paths.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import { frontendKey, groupCount, groupSize, keyBytes, poolValue, valueBytes } from './layout.ts';
 import type { Reach, Room } from './placement.ts';
@@ -51,26 +52,11 @@ export function poolOf(
   if (frontend.kind === 'loadBalancerIP' && forwarding.sourceRanges.length > 0) {
     return 'source ranges';
   }
-  switch (frontend.treatment) {
-    case 'reject':
-    case 'drop':
-      return 'no endpoint';
-    case 'internal':
-      return withEndpoints(forwarding, frontend.pool);
-    case 'external':
-      return withEndpoints(forwarding, 'cluster');
-    case 'external-local':
-      // Without a detector, rules treat all clients as external ones, pods included.
-      if (reach === 'all' && config.localDetector.kind === 'none') return 'unknown pods';
-      return withEndpoints(forwarding, 'cluster');
-  }
-}
-
-function withEndpoints(
-  forwarding: Forwarding,
-  pool: 'cluster' | 'local',
-): 'cluster' | 'local' | Reason {
-  return forwarding[pool].length > 0 ? pool : 'no endpoint';
+  const { pod } = frontend.paths;
+  if (isRefusal(pod.to)) return 'no endpoint';
+  // Without a detector, rules treat all clients as external ones, pods included.
+  const isUnknown = reach === 'all' && config.localDetector.kind === 'none';
+  return isUnknown && isByClient(frontend.paths) ? 'unknown pods' : pod.to;
 }
 
 /** An element of the map of frontends. */

@@ -1,6 +1,7 @@
 /** Which chains of this mode do what to the packets of a frontend, in the words of iptables. */
 import { NF_INET } from '../../kernel/nft/constants.ts';
 import { formatAddress } from '../../net/address.ts';
+import { isRefusal } from '../../state/paths.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import {
   type PacketPath,
@@ -23,30 +24,27 @@ export const describer: PathDescriber = {
 
 function objectsOf(forwarding: Forwarding, frontend: Frontend, { pool }: PacketPath): PathObjects {
   const { affinityTimeoutSeconds, servicePort, sourceRanges } = forwarding;
-  const { kind, treatment } = frontend;
+  const { kind, paths } = frontend;
   const chains = serviceChains(servicePort);
-  const isInside = treatment === 'internal';
+  const isInside = kind === 'clusterIP';
   const isGuarded = kind === 'loadBalancerIP' && sourceRanges.length > 0;
   const own = isInside ? chains[pool] : isGuarded ? chains.firewall : chains.external;
   const picks = inNat(chains[pool]);
+  const accepting = kind === 'nodePort' ? 'KUBE-NODEPORTS' : 'KUBE-SERVICES';
   const refusing = kind === 'clusterIP' ? 'KUBE-SERVICES' : 'KUBE-EXTERNAL-SERVICES';
   return {
     sourceRanges: isGuarded
       ? `${inNat(chains.firewall)}, then ${rule('filter', 'KUBE-PROXY-FIREWALL', forwarding, frontend, 'DROP')}`
       : undefined,
-    frontend: rule(
-      'nat',
-      kind === 'nodePort' ? 'KUBE-NODEPORTS' : 'KUBE-SERVICES',
-      forwarding,
-      frontend,
-      own,
-    ),
+    frontend: isRefusal(paths.pod.to)
+      ? undefined
+      : rule('nat', accepting, forwarding, frontend, own),
     refusal: rule(
       'filter',
       refusing,
       forwarding,
       frontend,
-      treatment === 'reject' ? 'REJECT' : 'DROP',
+      paths.outside.to === 'reject' ? 'REJECT' : 'DROP',
     ),
     affinity: affinityTimeoutSeconds > 0 ? `${picks} (-m recent)` : undefined,
     endpoints: picks,

@@ -1,6 +1,6 @@
 /**
  * Translates one Forwarding to rules (behaviour document 7.5): its own chains, and its rules in
- * chains that all Services share. Pure. Treatments and pools already include all policies.
+ * chains that all Services share. Pure. Paths and pools already include all policies.
  */
 import { counterNames } from '../../kernel/acct.ts';
 import type { Operator } from '../../kernel/xt/codec.ts';
@@ -18,6 +18,14 @@ import { Address } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import { loopbackBlocks } from '../../net/special-address.ts';
 import { slotsOf, slotsOfEach } from '../../state/deal.ts';
+import {
+  isByClient,
+  isRefusal,
+  leadsTo,
+  type Paths,
+  type PoolName,
+  type Refusal,
+} from '../../state/paths.ts';
 import { type Forwarding, type Frontend, formatServicePortName } from '../../state/types.ts';
 import type { LocalDetector, ModeConfig } from '../mode.ts';
 import {
@@ -59,11 +67,11 @@ export function ownChains(config: IptablesConfig, forwarding: Forwarding): OwnCh
   const { frontends } = forwarding;
   const external = frontends.find(isExternal);
   const chains = [
-    ...poolChains(context, 'cluster', external !== undefined),
-    ...poolChains(context, 'local', external?.treatment === 'external-local'),
+    ...poolChains(context, 'cluster', external),
+    ...poolChains(context, 'local', external),
   ];
   if (external !== undefined) {
-    chains.push(ownChain(context.chains.external, externalRules(context, external)));
+    chains.push(ownChain(context.chains.external, externalRules(context, external.paths)));
   }
   if (frontends.some((frontend) => isFirewalled(forwarding, frontend))) {
     chains.push(ownChain(context.chains.firewall, firewallRules(context)));
@@ -85,8 +93,9 @@ export function sharedRules(config: IptablesConfig, forwarding: Forwarding): Cha
   return [...rules, ...hairpinRules(forwarding)];
 }
 
-function isExternal({ treatment }: Frontend): boolean {
-  return treatment === 'external' || treatment === 'external-local';
+/** Whether the chain for external destinations leads its clients to endpoints. */
+function isExternal({ kind, paths }: Frontend): boolean {
+  return kind !== 'clusterIP' && !isRefusal(paths.pod.to);
 }
 
 /** Whether only some clients may use the frontend. */
@@ -97,16 +106,20 @@ function isFirewalled({ sourceRanges }: Forwarding, frontend: Frontend): boolean
 /** The chains that translate packets: that of a pool, and with affinity those of its endpoints. */
 function poolChains(
   context: Context,
-  pool: 'cluster' | 'local',
-  fromOutside: boolean,
+  pool: PoolName,
+  external: Frontend | undefined,
 ): readonly OwnChain[] {
   const { config, forwarding, name } = context;
   const clusterIPs = forwarding.frontends.filter(
-    (frontend) => frontend.treatment === 'internal' && frontend.pool === pool,
+    ({ kind, paths }) => kind === 'clusterIP' && leadsTo(paths, pool),
   );
   const list = forwarding[pool];
   const shares = sharesOf(list, slotsOf(forwarding, pool));
-  if (list.length === 0 || (clusterIPs.length === 0 && !fromOutside)) return [];
+  if (
+    list.length === 0 ||
+    (clusterIPs.length === 0 && !(external && leadsTo(external.paths, pool)))
+  )
+    return [];
   const heads = clusterIPs.flatMap((frontend) =>
     clusterTraffic(config).map((traffic) => ({
       ...traffic,
@@ -215,9 +228,9 @@ function toFrontend(
 }
 
 /** Rules for traffic from outside the cluster, and for traffic to external addresses. */
-function externalRules({ config, forwarding, name, chains }: Context, external: Frontend) {
+function externalRules({ config, name, chains }: Context, paths: Paths) {
   const to = `for ${name} external destinations`;
-  if (external.treatment === 'external') {
+  if (!isByClient(paths)) {
     return [
       { matches: [remark(`masquerade traffic ${to}`)], target: jump(markChain) },
       { target: jump(chains.cluster) },
@@ -234,7 +247,7 @@ function externalRules({ config, forwarding, name, chains }: Context, external: 
     { matches: [remark(`route LOCAL traffic ${to}`), fromNode], target: jump(chains.cluster) },
   ];
   // Without local endpoints the packet is not translated, and KUBE-EXTERNAL-SERVICES drops it.
-  if (forwarding.local.length > 0) rules.push({ target: jump(chains.local) });
+  if (!isRefusal(paths.outside.to)) rules.push({ target: jump(chains.local) });
   return rules;
 }
 
@@ -252,28 +265,21 @@ function firewallRules({ forwarding, name, chains }: Context): XtRule[] {
   ];
 }
 
-/** Rules that lead to a frontend's chains, or refuse its traffic. */
+/** Rules that lead to a frontend's chains, and those that refuse its traffic. */
 function frontendRules(context: Context, frontend: Frontend): ChainRule[] {
-  const { forwarding, name, chains } = context;
-  switch (frontend.treatment) {
-    case 'internal': {
-      const target = jump(chains[frontend.pool]);
-      const rule = { ...toFrontend(context, frontend, `${name} cluster IP`), target };
-      return [{ table: 'nat', chain: 'KUBE-SERVICES', rule }];
-    }
-    case 'reject':
-      return refusals(context, frontend, 'has no endpoints');
-    case 'drop':
-      return refusals(context, frontend, 'has no local endpoints');
-    default: {
-      const local = frontend.treatment === 'external-local';
-      const nothingHere = local && forwarding.local.length === 0;
-      return [
-        ...externalWay(context, frontend),
-        ...(nothingHere ? refusals(context, frontend, 'has no local endpoints') : []),
-      ];
-    }
-  }
+  const { pod, outside } = frontend.paths;
+  const ways = isRefusal(pod.to)
+    ? []
+    : frontend.kind === 'clusterIP'
+      ? [clusterWay(context, frontend, pod.to)]
+      : externalWay(context, frontend);
+  return [...ways, ...(isRefusal(outside.to) ? refusals(context, frontend, outside.to) : [])];
+}
+
+function clusterWay(context: Context, frontend: Frontend, pool: PoolName): ChainRule {
+  const target = jump(context.chains[pool]);
+  const rule = { ...toFrontend(context, frontend, `${context.name} cluster IP`), target };
+  return { table: 'nat', chain: 'KUBE-SERVICES', rule };
 }
 
 function externalWay(context: Context, frontend: Frontend): ChainRule[] {
@@ -304,9 +310,10 @@ function externalWay(context: Context, frontend: Frontend): ChainRule[] {
 }
 
 /** Where connections are ended, those of which nothing is known any more are reset. */
-function refusals(context: Context, frontend: Frontend, reason: string): ChainRule[] {
+function refusals(context: Context, frontend: Frontend, how: Refusal): ChainRule[] {
+  const [target, reason] =
+    how === 'reject' ? [reject, 'has no endpoints'] : [drop, 'has no local endpoints'];
   const rule = toFrontend(context, frontend, `${context.name} ${reason}`);
-  const target = reason === 'has no endpoints' ? reject : drop;
   const refusing = refusal(frontend, rule, target);
   if (context.forwarding.endings?.kept === undefined) return [refusing];
   const [says] = rule.matches;

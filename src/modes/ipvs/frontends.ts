@@ -6,6 +6,7 @@ import { EndpointList } from '../../net/endpoint-list.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import { type Balance, slotsOfEach } from '../../state/deal.ts';
 import type { PortEndings } from '../../state/endings.ts';
+import { isRefusal, type Paths } from '../../state/paths.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
 import { binary, bytesOf, destinationKey, hairpinKeys } from '../elements.ts';
@@ -121,7 +122,7 @@ function frontendAt(
 ): IPVSFrontend {
   const { protocol } = forwarding.servicePort;
   const key = destinationKey(address, IPPROTO[protocol], frontend.port);
-  const { pool, sets } = withResets(treatmentOf(forwarding, frontend), forwarding);
+  const { pool, sets } = withResets(ledBy(forwarding, frontend.paths), forwarding);
   return {
     id: binary(key),
     key,
@@ -156,33 +157,26 @@ function weightsOf(forwarding: Forwarding, pool: EndpointList): IPVSFrontend['we
  * the local endpoints. Without local endpoints, they are those of the cluster, for pods and the
  * node itself only: a filter keeps other clients out.
  */
-function treatmentOf(
-  { cluster, local, family }: Forwarding,
-  { treatment, pool }: Frontend,
-): Treated {
-  switch (treatment) {
-    case 'internal':
-      return { pool: pool === 'local' ? local : cluster, sets: ['services', 'internal'] };
-    case 'external':
-      return { pool: cluster, sets: ['services', 'external'] };
-    case 'external-local':
-      return local.length > 0
-        ? { pool: local, sets: ['services'] }
-        : { pool: cluster, sets: ['services', 'dropped-outside'] };
-    case 'reject':
-      return { pool: EndpointList.empty[family], sets: ['services', 'rejected'] };
-    case 'drop':
-      return { pool: EndpointList.empty[family], sets: ['services', 'dropped'] };
+function ledBy(forwarding: Forwarding, { pod, outside }: Paths): Led {
+  if (isRefusal(pod.to)) {
+    const refusing = pod.to === 'reject' ? 'rejected' : 'dropped';
+    return { pool: EndpointList.empty[forwarding.family], sets: ['services', refusing] };
   }
+  if (isRefusal(outside.to)) {
+    return { pool: forwarding[pod.to], sets: ['services', 'dropped-outside'] };
+  }
+  const pool = forwarding[outside.to];
+  if (!outside.isMasqueraded) return { pool, sets: ['services'] };
+  return { pool, sets: ['services', pod.isMasqueraded ? 'external' : 'internal'] };
 }
 
-type Treated = Pick<IPVSFrontend, 'pool' | 'sets'>;
+type Led = Pick<IPVSFrontend, 'pool' | 'sets'>;
 
 /** Where clients are refused, the connections that are ended are reset nevertheless. */
-function withResets(treated: Treated, { endings }: Forwarding): Treated {
-  const refuses = treated.sets.some((set) => refusing.has(set));
-  if (!refuses || endings?.kept === undefined) return treated;
-  return { ...treated, sets: [...treated.sets, 'resets'] };
+function withResets(led: Led, { endings }: Forwarding): Led {
+  const refuses = led.sets.some((set) => refusing.has(set));
+  if (!refuses || endings?.kept === undefined) return led;
+  return { ...led, sets: [...led.sets, 'resets'] };
 }
 
 const refusing: ReadonlySet<FrontendSet> = new Set(['rejected', 'dropped', 'dropped-outside']);

@@ -2,9 +2,9 @@
 import { NF_INET } from '../../kernel/nft/constants.ts';
 import type { Family } from '../../net/address.ts';
 import { cidrContains, formatEndpoint } from '../../net/address.ts';
+import { type ClientKind, isRefusal } from '../../state/paths.ts';
 import { sourceRangesTypes } from '../nft-table/source-ranges.ts';
 import {
-  type ClientKind,
   type Destination,
   nftKey,
   nftObject,
@@ -36,8 +36,8 @@ export const describer: PathDescriber = {
 /** A virtual service has one set of real servers, for all clients (README.md in this folder). */
 function asIPVSCan(path: PacketPath, to: Destination, client: ClientKind): PacketPath {
   if (path.end !== 'endpoint') return path;
-  const hasLocal = to.frontend.treatment === 'external-local' && to.forwarding.local.length > 0;
-  const pool = hasLocal ? 'local' : path.pool;
+  const { outside } = to.frontend.paths;
+  const pool = isRefusal(outside.to) ? path.pool : outside.to;
   if (client !== 'node') return { ...path, pool };
   const because = 'a connection of the node to a virtual service comes from its address';
   return { ...path, pool, isMasqueraded: true, because };
@@ -45,21 +45,21 @@ function asIPVSCan(path: PacketPath, to: Destination, client: ClientKind): Packe
 
 function objectsOf({ forwarding, frontend, address }: Destination): PathObjects {
   const { affinityTimeoutSeconds, family, servicePort, sourceRanges } = forwarding;
-  const { kind, port, treatment } = frontend;
+  const { kind, paths, port } = frontend;
   const at = formatEndpoint(address.bytes, port);
   const service = `ipvsadm -l ${ipvsadmOption[servicePort.protocol]} ${at}`;
   const element = (set: string): string =>
     `${object(family, set)} { ${nftKey(address, servicePort.protocol, port)} }`;
-  const refusals = { reject: 'rejected', drop: 'dropped', other: 'dropped-outside' };
-  const refusal = treatment === 'reject' || treatment === 'drop' ? treatment : 'other';
+  const refusals = { reject: 'rejected', drop: 'dropped' };
+  const refusal = isRefusal(paths.pod.to) ? refusals[paths.pod.to] : 'dropped-outside';
   const isGuarded = kind === 'loadBalancerIP' && sourceRanges.length > 0;
   return {
     sourceRanges: isGuarded ? nftObject('map', family, tableName, 'firewall-ips') : undefined,
     frontend: service,
-    refusal: element(refusals[refusal]),
+    refusal: element(refusal),
     affinity: affinityTimeoutSeconds > 0 ? `${service} (persistent)` : undefined,
     endpoints: service,
-    mark: treatment === 'external' ? element('external') : element('internal'),
+    mark: element(paths.pod.isMasqueraded ? 'external' : 'internal'),
     masquerade: nftObject('chain', family, tableName, 'masquerading'),
     hairpin: object(family, 'hairpin'),
   };

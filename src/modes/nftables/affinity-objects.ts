@@ -25,15 +25,20 @@ import {
 } from '../../kernel/nft/rule.ts';
 import type { Family } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
+import {
+  isByClient,
+  isRefusal,
+  type Paths,
+  type PoolName,
+  poolNames,
+  wayOf,
+} from '../../state/paths.ts';
 import type { Forwarding, Frontend, ServicePortName } from '../../state/types.ts';
 import type { ModeConfig } from '../mode.ts';
 import type { NamedObject, NamedSet } from '../nft-table/objects.ts';
 import { addressType, chain, detectLocal, map } from '../nft-table/parts.ts';
-import { markOffCluster } from './chains.ts';
+import { markMasqueraded } from './chains.ts';
 import { pathOf } from './owner-comment.ts';
-
-export const pools = ['cluster', 'local'] as const;
-type Pool = (typeof pools)[number];
 
 /** A map of clients, and the endpoints that it may lead them to. */
 export interface Memory {
@@ -72,8 +77,8 @@ function endpointTypes(family: Family) {
  * The Service port and the pool of the map of clients with this name; undefined = it is another
  * map.
  */
-export function memoryNameOf(set: string): { servicePort: string; pool: Pool } | undefined {
-  for (const pool of pools) {
+export function memoryNameOf(set: string): { servicePort: string; pool: PoolName } | undefined {
+  for (const pool of poolNames) {
     const prefix = prefixes[pool];
     if (set.startsWith(prefix)) return { servicePort: set.slice(prefix.length), pool };
   }
@@ -84,11 +89,11 @@ export function memoryNameOf(set: string): { servicePort: string; pool: Pool } |
 export const clientsMax = 0xffff;
 
 /** The map of clients for a pool of the Service port. */
-export function memoryName(servicePort: ServicePortName, pool: Pool): string {
+export function memoryName(servicePort: ServicePortName, pool: PoolName): string {
   return `${prefixes[pool]}${pathOf(servicePort)}`;
 }
 
-function memoryOf({ family, servicePort, ...pools }: Forwarding, pool: Pool): Memory {
+function memoryOf({ family, servicePort, ...pools }: Forwarding, pool: PoolName): Memory {
   const name = memoryName(servicePort, pool);
   const comment = pool === 'local' ? 'client : endpoint of this node' : 'client : endpoint';
   const definition = {
@@ -100,7 +105,7 @@ function memoryOf({ family, servicePort, ...pools }: Forwarding, pool: Pool): Me
 
 /** The session affinity of one Service port. */
 export interface PortAffinity {
-  readonly memories: Readonly<Partial<Record<Pool, Memory>>>;
+  readonly memories: Readonly<Partial<Record<PoolName, Memory>>>;
   /** All endpoints of the local pool are in the cluster pool too. */
   readonly localIsCluster: boolean;
 }
@@ -119,16 +124,14 @@ export function portAffinity(forwarding: Forwarding): PortAffinity | undefined {
   };
 }
 
-function poolsOf({ treatment, pool }: Frontend): Pool[] {
-  switch (treatment) {
-    case 'reject':
-    case 'drop':
-      return [];
-    case 'external-local':
-      return ['cluster', 'local'];
-    default:
-      return [pool];
-  }
+/**
+ * Where clients outside have a pool of their own, its map stays while the pool is empty: chains of
+ * the same name have the same content.
+ */
+function poolsOf({ paths }: Frontend): readonly PoolName[] {
+  const { to } = paths.pod;
+  if (isRefusal(to)) return [];
+  return isByClient(paths) ? poolNames : [to];
 }
 
 function isWithin(some: EndpointList, all: EndpointList): boolean {
@@ -141,31 +144,22 @@ function isWithin(some: EndpointList, all: EndpointList): boolean {
 export function frontendAffinity(
   config: ModeConfig,
   forwarding: Forwarding,
-  { treatment, pool }: Frontend,
+  paths: Paths,
   port: PortAffinity,
 ): FrontendAffinity | undefined {
+  const { to } = paths.pod;
+  if (isRefusal(to)) return undefined;
   const memories = Object.values(port.memories);
-  switch (treatment) {
-    case 'reject':
-    case 'drop':
-      return undefined;
-    case 'internal':
-    case 'external': {
-      const from = treatment === 'external' ? 'cluster' : pool;
-      const recall = recallChain(config, forwarding, treatment, from);
-      return { memories, recall, learn: [learnChain(forwarding, port, from)] };
-    }
-    case 'external-local':
-      return {
-        memories,
-        recall: recallByClient(config, forwarding),
-        learn: learnByClient(config, forwarding, port),
-      };
+  if (isByClient(paths)) {
+    const recall = recallByClient(config, forwarding);
+    return { memories, recall, learn: learnByClient(config, forwarding, port) };
   }
+  const recall = recallChain(config, forwarding, paths, to);
+  return { memories, recall, learn: [learnChain(forwarding, port, to)] };
 }
 
 /** `dnat` to the endpoint that the map has for the client. */
-function toRemembered({ family, servicePort }: Forwarding, pool: Pool): Statement[] {
+function toRemembered({ family, servicePort }: Forwarding, pool: PoolName): Statement[] {
   const name = memoryName(servicePort, pool);
   // nft takes a key without a port only where a rule names the protocol.
   return [matchProtocol(servicePort.protocol), dnatTo(family, [saddr(family)], name)];
@@ -174,13 +168,11 @@ function toRemembered({ family, servicePort }: Forwarding, pool: Pool): Statemen
 function recallChain(
   config: ModeConfig,
   forwarding: Forwarding,
-  treatment: 'internal' | 'external',
-  pool: Pool,
+  paths: Paths,
+  pool: PoolName,
 ): ChainDefinition {
-  const way = pool === 'local' ? `${treatment}-local-pool` : treatment;
-  const marks =
-    treatment === 'internal' ? markOffCluster(config) : [[setMark(config.masqueradeMark)]];
-  const rules = [...marks, toRemembered(forwarding, pool)];
+  const way = pool === 'local' ? `${wayOf(paths)}-local-pool` : wayOf(paths);
+  const rules = [...markMasqueraded(config, paths), toRemembered(forwarding, pool)];
   return chain(`recall-${way}-${pathOf(forwarding.servicePort)}`, rules);
 }
 
@@ -208,7 +200,7 @@ function recallByClient(config: ModeConfig, forwarding: Forwarding): ChainDefini
 function learnChain(
   { family, servicePort, affinityTimeoutSeconds }: Forwarding,
   { memories, localIsCluster }: PortAffinity,
-  from: Pool,
+  from: PoolName,
 ): ChainDefinition {
   const remember = ({ set }: Memory): Statement =>
     updateMap(set.definition.name, [saddr(family)], [daddr(family), dport], affinityTimeoutSeconds);

@@ -10,10 +10,11 @@ import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { entryShape, fieldsOfSet, type SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
 import { type EndpointList, endpointKey, endpointKeys } from '../../net/endpoint-list.ts';
+import { poolNames } from '../../state/paths.ts';
 import { alternating } from '../../state/steps.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { FrontendChange } from '../changes.ts';
-import { type Memory, memoryName, memoryNameOf, pools } from './affinity-objects.ts';
+import { type Memory, memoryName, memoryNameOf } from './affinity-objects.ts';
 import type { FrontendElements } from './frontends.ts';
 import { tableName } from './layout.ts';
 
@@ -66,7 +67,7 @@ export class AffinityKeeper {
 
   #isUnswept({ affinityTimeoutSeconds, servicePort }: Forwarding): boolean {
     if (affinityTimeoutSeconds === 0) return false;
-    const names = pools.map((pool) => memoryName(servicePort, pool));
+    const names = poolNames.map((pool) => memoryName(servicePort, pool));
     return names.some((name) => this.#due.has(name) || this.#read.has(name));
   }
 

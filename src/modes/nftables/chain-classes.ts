@@ -1,8 +1,9 @@
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
+import { wayOf } from '../../state/paths.ts';
 import type { ModeConfig } from '../mode.ts';
-import { isCommon, type TreatmentClass, treatmentChains } from './chains.ts';
+import { isCommon, type PathClass, pathChains } from './chains.ts';
 
-const treatmentNumbers = { internal: 0, external: 1, 'external-local': 2 } as const;
+const wayNumbers = { internal: 0, external: 1, 'external-local': 2 } as const;
 
 /**
  * When there are more than this, all are forgotten: otherwise pools that pass through every length
@@ -19,23 +20,23 @@ const poolsMax = 2 ** 20;
  */
 export class ChainClasses {
   readonly config: ModeConfig;
-  readonly #treatments = new Map<number, readonly ChainDefinition[]>();
+  readonly #known = new Map<number, readonly ChainDefinition[]>();
 
   constructor(config: ModeConfig) {
     this.config = config;
   }
 
-  /** See `treatmentChains`. */
-  treatment(treatmentClass: TreatmentClass): readonly ChainDefinition[] {
-    const { deal, maps, treatment, endpoints, localEndpoints } = treatmentClass;
-    if (!isCommon(deal)) return treatmentChains(this.config, treatmentClass);
-    const way = treatmentNumbers[treatment];
+  /** See `pathChains`. */
+  of(pathClass: PathClass): readonly ChainDefinition[] {
+    const { deal, maps, paths, endpoints, localEndpoints } = pathClass;
+    if (!isCommon(deal)) return pathChains(this.config, pathClass);
+    const way = wayNumbers[wayOf(paths)];
     const id = ((maps.number * 3 + way) * poolsMax + endpoints) * poolsMax + localEndpoints;
-    let chains = this.#treatments.get(id);
+    let chains = this.#known.get(id);
     if (chains === undefined) {
-      chains = treatmentChains(this.config, treatmentClass);
-      if (this.#treatments.size >= rememberedMax) this.#treatments.clear();
-      this.#treatments.set(id, chains);
+      chains = pathChains(this.config, pathClass);
+      if (this.#known.size >= rememberedMax) this.#known.clear();
+      this.#known.set(id, chains);
     }
     return chains;
   }

@@ -1,6 +1,6 @@
 /**
- * The chains of the layout: the fixed ones, and the treatment chains, of which there is one for
- * each combination of treatment and endpoint count in use, whatever the number of Services.
+ * The chains of the layout: the fixed ones, and those of frontends, of which there is one for each
+ * combination of paths and endpoint count in use, whatever the number of Services.
  */
 import { baseChain, type ChainDefinition, type Rule } from '../../kernel/nft/chain.ts';
 import { NF_INET } from '../../kernel/nft/constants.ts';
@@ -47,6 +47,7 @@ import type { Family } from '../../net/address.ts';
 import { protocols } from '../../net/protocol.ts';
 import { loopbackBlocks } from '../../net/special-address.ts';
 import type { Balance } from '../../state/deal.ts';
+import { isByClient, isRefusal, type Paths, wayOf } from '../../state/paths.ts';
 import type { ServicePortName } from '../../state/types.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import {
@@ -56,7 +57,6 @@ import {
   frontendSelectors,
   ifNew,
   masquerading,
-  unreachable,
 } from '../nft-table/parts.ts';
 import { noPortChain, noServiceChain, refusalChains, rejecting } from '../nft-table/refusals.ts';
 import type { FrontendMaps } from './frontend-maps.ts';
@@ -308,7 +308,7 @@ function drawn(family: Family, draw: Draw, count: number): Selector {
  */
 function pickChain(
   config: ModeConfig,
-  { deal, maps }: Pick<TreatmentClass, 'deal' | 'maps'>,
+  { deal, maps }: Pick<PathClass, 'deal' | 'maps'>,
   pool: Pool,
   count: number,
 ): ChainDefinition {
@@ -323,7 +323,7 @@ function pickChain(
 }
 
 /** What the names of chains say of a deal: nothing where slots are drawn at random. */
-function dealtBy(deal: TreatmentClass['deal']) {
+function dealtBy(deal: PathClass['deal']) {
   const draw = deal === undefined ? 'random' : draws[deal.balance];
   if (draw === 'random') return { draw, infix: '', owner: '' };
   // A counter that several Services shared would be no turn of any of them.
@@ -334,19 +334,19 @@ function dealtBy(deal: TreatmentClass['deal']) {
 /** `primary`: the pool in the map `endpoints`. `local`: that in `localEndpoints`. */
 type Pool = 'primary' | 'local';
 
-/** What a treatment chain is made from; see `Treatment` in state/types.ts. */
-export interface TreatmentClass {
+/** What the chain of a frontend that does not refuse pods is made from. */
+export interface PathClass {
   readonly maps: FrontendMaps;
-  readonly treatment: 'internal' | 'external' | 'external-local';
+  readonly paths: Paths;
   readonly endpoints: number;
-  /** Only for `external-local`. */
+  /** Only where clients outside have a pool of their own. */
   readonly localEndpoints: number;
   /** Undefined: at random. */
   readonly deal?: { readonly balance: Balance; readonly servicePort: ServicePortName } | undefined;
 }
 
 /** Whether other Services with as many slots have the same chains, most of them. */
-export function isCommon(deal: TreatmentClass['deal']): boolean {
+export function isCommon(deal: PathClass['deal']): boolean {
   return dealtBy(deal).draw === 'random';
 }
 
@@ -354,44 +354,34 @@ export function isCommon(deal: TreatmentClass['deal']): boolean {
  * The chain that a frontend's verdict goes to, preceded by the chains that it needs. Chains with
  * the same name have the same content.
  */
-export function treatmentChains(
-  config: ModeConfig,
-  treatmentClass: TreatmentClass,
-): ChainDefinition[] {
-  const { deal, maps, treatment, endpoints, localEndpoints } = treatmentClass;
-  const primary = pickChain(config, treatmentClass, 'primary', endpoints);
+export function pathChains(config: ModeConfig, pathClass: PathClass): ChainDefinition[] {
+  const { deal, maps, paths, endpoints, localEndpoints } = pathClass;
+  const primary = pickChain(config, pathClass, 'primary', endpoints);
   const pick = goto(primary.name);
   const { infix, owner } = dealtBy(deal);
-  const treat = (kind: string, counts: string, rules: readonly Rule[]): ChainDefinition =>
+  const way = wayOf(paths);
+  const kind = way === 'internal' ? 'cluster' : way;
+  const lead = (counts: string, rules: readonly Rule[]): ChainDefinition =>
     chain(`${maps.prefix}${kind}${infix}-${counts}${maps.suffix}${owner}`, rules);
-  const mark = setMark(config.masqueradeMark);
-  switch (treatment) {
-    case 'internal': {
-      return [primary, treat('cluster', `${endpoints}`, [...markOffCluster(config), [pick]])];
-    }
-    case 'external':
-      return [primary, treat('external', `${endpoints}`, [[mark], [pick]])];
-    case 'external-local': {
-      const fromNode = matchLocalAddress('saddr');
-      const rules = [
-        ...detectLocal(config.localDetector, '==').map((match) => [match, pick]),
-        [fromNode, mark],
-        [fromNode, pick],
-      ];
-      const [name, counts] = ['external-local', `${endpoints}-${localEndpoints}`];
-      // Without local endpoints the packet is not translated, and no-endpoint-services drops it.
-      if (localEndpoints === 0) return [primary, treat(name, counts, rules)];
-      const local = pickChain(config, treatmentClass, 'local', localEndpoints);
-      return [primary, local, treat(name, counts, [...rules, [goto(local.name)]])];
-    }
-    default:
-      return unreachable(treatment);
+  if (!isByClient(paths)) {
+    return [primary, lead(`${endpoints}`, [...markMasqueraded(config, paths), [pick]])];
   }
+  const fromNode = matchLocalAddress('saddr');
+  const rules = [
+    ...detectLocal(config.localDetector, '==').map((match) => [match, pick]),
+    [fromNode, setMark(config.masqueradeMark)],
+    [fromNode, pick],
+  ];
+  const counts = `${endpoints}-${localEndpoints}`;
+  // Without local endpoints the packet is not translated, and no-endpoint-services drops it.
+  if (isRefusal(paths.outside.to)) return [primary, lead(counts, rules)];
+  const local = pickChain(config, pathClass, 'local', localEndpoints);
+  return [primary, local, lead(counts, [...rules, [goto(local.name)]])];
 }
 
-/** Rules that mark packets from outside the cluster to an internal address. */
-export function markOffCluster(config: ModeConfig): Rule[] {
+/** Rules that mark packets to be masqueraded, where all clients have one pool. */
+export function markMasqueraded(config: ModeConfig, { pod }: Paths): Rule[] {
   const mark = setMark(config.masqueradeMark);
-  if (config.masqueradeAll) return [[mark]];
+  if (pod.isMasqueraded || config.masqueradeAll) return [[mark]];
   return detectLocal(config.localDetector, '!=').map((match) => [match, mark]);
 }

@@ -4,6 +4,7 @@ import { IPPROTO, VERDICT } from '../../kernel/nft/constants.ts';
 import { addressBytes } from '../../net/address.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
 import { slotsOf } from '../../state/deal.ts';
+import { isByClient, isRefusal, type PoolName, type Refusal } from '../../state/paths.ts';
 import type { Forwarding, Frontend, ServicePortName } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
 import { putDestination } from '../elements.ts';
@@ -54,7 +55,7 @@ export interface Location {
 export interface FrontendElements extends Location, ModeFrontend {
   /** Whose frontend it is. */
   readonly servicePort: ServicePortName;
-  /** The treatment chain preceded by those that it needs; empty = no verdict. */
+  /** The chain of its paths preceded by those that it needs; empty = no verdict. */
   readonly chains: readonly ChainDefinition[];
   /** Element of the no-endpoint map. */
   readonly refusal: Verdict | undefined;
@@ -175,28 +176,26 @@ function elementsOf(
 ): FrontendElements {
   const { family, servicePort } = forwarding;
   const { config } = classes;
-  const { pool, treatment } = frontend;
+  const { paths } = frontend;
+  const { pod, outside } = paths;
   const { countsTraffic: isCounted } = config;
   const { id, maps, key } = locate(forwarding, frontend);
   const none = EndpointList.empty[family];
-  const refuses = treatment === 'reject' || treatment === 'drop';
-  const isLocal = treatment === 'external-local';
-  const endpoints = refuses ? none : slotsOf(forwarding, isLocal ? 'cluster' : pool);
-  const local = isLocal ? slotsOf(forwarding, 'local') : none;
-  const chains = refuses
+  const refused = isRefusal(outside.to) ? outside.to : undefined;
+  const endpoints = isRefusal(pod.to) ? none : slotsOf(forwarding, pod.to);
+  const local =
+    isByClient(paths) && !isRefusal(outside.to) ? slotsOf(forwarding, outside.to) : none;
+  const chains = isRefusal(pod.to)
     ? noChains
-    : classes.treatment({
+    : classes.of({
         maps,
-        treatment,
+        paths,
         endpoints: endpoints.length,
         localEndpoints: local.length,
         deal: forwarding.deal && { balance: forwarding.deal.balance, servicePort },
       });
-  const isOnlyElsewhere = isLocal && local.length === 0;
-  const refused = refuses ? treatment : isOnlyElsewhere ? 'drop' : undefined;
   const { refusal, resets } = refusalOf(refused, forwarding, config);
-  const hasAffinity = !refuses && port !== undefined;
-  const affinity = hasAffinity ? frontendAffinity(config, forwarding, frontend, port) : undefined;
+  const affinity = port && frontendAffinity(config, forwarding, paths, port);
   // kube-proxy's mode iptables refuses all clients of a frontend without endpoints alike.
   const isFirewalled = !(config.asIptables && refused === 'reject');
   // Field by field: with a spread, V8 would copy them by name, which takes many times as long.
@@ -218,7 +217,7 @@ function elementsOf(
 }
 
 function refusalOf(
-  how: 'reject' | 'drop' | undefined,
+  how: Refusal | undefined,
   { endings }: Forwarding,
   config: ModeConfig,
 ): Pick<FrontendElements, 'refusal' | 'resets'> {
@@ -247,19 +246,9 @@ export function locate({ servicePort }: Forwarding, { kind, address, port }: Fro
 }
 
 /** Which of its maps holds this pool for a frontend; undefined = none. */
-export function partOf(
-  pool: 'cluster' | 'local',
-  frontend: Frontend,
-): 'endpoints' | 'local' | undefined {
-  switch (frontend.treatment) {
-    case 'reject':
-    case 'drop':
-      return undefined;
-    case 'external-local':
-      return pool === 'cluster' ? 'endpoints' : 'local';
-    default:
-      return pool === frontend.pool ? 'endpoints' : undefined;
-  }
+export function partOf(pool: PoolName, { paths }: Frontend): 'endpoints' | 'local' | undefined {
+  if (pool === paths.pod.to) return 'endpoints';
+  return pool === paths.outside.to ? 'local' : undefined;
 }
 
 /** The id of the frontend whose key is in `bytes`, from byte `from` to before `to`. */

@@ -14,7 +14,13 @@ import {
 import { rememberedEndpoint } from './affinity-fill.ts';
 import { affinityTypes, memoryName } from './affinity-objects.ts';
 import { ChainClasses } from './chain-classes.ts';
-import { elementOf, frontendElements, type VerdictPart, verdictKinds } from './frontends.ts';
+import {
+  elementOf,
+  frontendElements,
+  partOf,
+  type VerdictPart,
+  verdictKinds,
+} from './frontends.ts';
 import { setDefinitions, tableName } from './layout.ts';
 
 export const describer: PathDescriber = {
@@ -57,15 +63,15 @@ function objectsOf(
     const { set } = elementOf(own, part);
     return `${object('map', family, set)} { ${key} : ${printVerdict(verdict.code, verdict.chain)} }`;
   };
-  const treatment = chains.at(-1);
-  const isAside = frontend.treatment === 'external-local' && pool === 'local';
+  const part = partOf(pool, frontend);
+  const lead = chains.at(-1);
   return {
     sourceRanges: element('firewall'),
     frontend: element('verdict'),
     refusal: element('refusal'),
     affinity: affinity && object('map', family, memoryName(servicePort, pool)),
-    endpoints: object('map', family, isAside ? maps.localEndpoints : maps.endpoints),
-    mark: treatment && object('chain', family, treatment.name),
+    endpoints: object('map', family, part === 'local' ? maps.localEndpoints : maps.endpoints),
+    mark: lead && object('chain', family, lead.name),
     masquerade: object('chain', family, 'masquerading'),
     hairpin: object('set', family, 'hairpin'),
   };

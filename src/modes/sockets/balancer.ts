@@ -1,9 +1,10 @@
 /** Chooses endpoints for the clients of one frontend: in turn, or the one that a client had. */
 import { type Address, cidrContains, formatAddress, parseAddress } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
+import type { ClientKind } from '../../state/paths.ts';
 import type { RefusalReason } from '../traffic-counts.ts';
 import type { Endpoint } from './connection.ts';
-import type { ClientKind, ServedFrontend } from './frontends.ts';
+import type { ServedFrontend } from './frontends.ts';
 import type { Memories, Memory } from './memory.ts';
 import type { Traffic } from './traffic.ts';
 

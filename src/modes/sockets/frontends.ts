@@ -7,6 +7,7 @@ import { equality, listEquality, sameValue } from '../../net/equality.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import { slotsOf } from '../../state/deal.ts';
 import { sameAddresses, sameCIDR } from '../../state/equal.ts';
+import { type ClientKind, isByClient, isRefusal, type Path } from '../../state/paths.ts';
 import { type Forwarding, type Frontend, forwardingId } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
 import { binary, destinationKey } from '../elements.ts';
@@ -19,9 +20,6 @@ import {
 import { contenderOf } from '../own-addresses.ts';
 import { allowedClients, selfClients } from '../source-ranges.ts';
 import type { Remembering } from './memory.ts';
-
-/** Where a client is, by its address. */
-export type ClientKind = 'node' | 'pod' | 'outside';
 
 /** The networks that decide the kind of a client. */
 interface NodeNetworks {
@@ -108,10 +106,9 @@ function frontendAt(
     protocol,
     port: frontend.port,
     pools,
-    networks:
-      frontend.treatment === 'external-local'
-        ? nodeNetworksOf(environment, config.localDetector)
-        : undefined,
+    networks: isByClient(frontend.paths)
+      ? nodeNetworksOf(environment, config.localDetector)
+      : undefined,
     right: [forwarding.serving, forwarding.cluster, forwarding.local],
     affinity: affinityOf(forwarding),
     clients: allowedClients(forwarding, frontend),
@@ -144,28 +141,15 @@ function nodeNetworksOf(
 /** The pools of a frontend; undefined = no socket listens for it. */
 function poolsOf(
   forwarding: Forwarding,
-  { treatment, pool }: Frontend,
+  { paths: { pod, node, outside } }: Frontend,
 ): ServedFrontend['pools'] | undefined {
   const { family, servicePort } = forwarding;
-  const [cluster, local] = [slotsOf(forwarding, 'cluster'), slotsOf(forwarding, 'local')];
-  switch (treatment) {
-    case 'internal':
-      return forAll(pool === 'local' ? local : cluster);
-    case 'external':
-      return forAll(cluster);
-    case 'external-local':
-      return { node: cluster, pod: cluster, outside: local };
-    case 'reject':
-      return undefined;
-    case 'drop':
-      // A socket can drop datagrams. A connection it can only refuse, as the kernel does without
-      // it.
-      return servicePort.protocol === 'UDP' ? forAll(EndpointList.empty[family]) : undefined;
-  }
-}
-
-function forAll(pool: EndpointList): ServedFrontend['pools'] {
-  return { node: pool, pod: pool, outside: pool };
+  // A socket can drop datagrams. A connection it can only refuse, as the kernel does without it.
+  const listens = !isRefusal(pod.to) || (pod.to === 'drop' && servicePort.protocol === 'UDP');
+  if (!listens) return undefined;
+  const poolOf = ({ to }: Path): EndpointList =>
+    isRefusal(to) ? EndpointList.empty[family] : slotsOf(forwarding, to);
+  return { node: poolOf(node), pod: poolOf(pod), outside: poolOf(outside) };
 }
 
 const sameNetworks = equality<NodeNetworks>({ hostAddresses: sameAddresses, podCIDR: sameCIDR });

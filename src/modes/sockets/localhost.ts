@@ -158,13 +158,13 @@ export class LocalhostListeners {
   }
 }
 
-/** To the node itself all policies are one: it reaches any endpoint. */
+/** Every client of these sockets is the node itself. */
 function frontendsOf(forwarding: Forwarding, config: Config): ServedFrontend[] {
   if (forwarding.servicePort.protocol !== 'TCP') return [];
   const frontends = forwarding.frontends.flatMap((frontend) => {
     if (frontend.address !== undefined) return [];
-    const { treatment } = frontend;
-    return { ...frontend, treatment: treatment === 'external-local' ? 'external' : treatment };
+    const { node } = frontend.paths;
+    return { ...frontend, paths: { pod: node, node, outside: node } };
   });
   const nodePortAddresses = [loopback[config.family]];
   return servedFrontends(

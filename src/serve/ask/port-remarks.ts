@@ -2,6 +2,7 @@
 import { counted } from '../../ask/words.ts';
 import { choose } from '../../state/categorise.ts';
 import { formatFallback } from '../../state/deal.ts';
+import { isElsewhere } from '../../state/paths.ts';
 import type { Seen } from '../../state/resolve.ts';
 import { whyIgnored } from '../../state/topology.ts';
 import type { Forwarding } from '../../state/types.ts';
@@ -50,9 +51,9 @@ export function endingRemarks({ endings }: Forwarding): string[] {
 }
 
 /** A node without endpoints is not a problem if load balancers ask for them. */
-function elsewhere({ forwarding: { cluster, frontends, healthCheckNodePort, local } }: Seen) {
-  const isLocal = frontends.some(({ treatment }) => treatment === 'external-local');
-  if (!isLocal || healthCheckNodePort === 0 || local.length > 0 || cluster.length === 0) return [];
+function elsewhere({ forwarding: { frontends, healthCheckNodePort } }: Seen): string[] {
+  const isNotHere = frontends.some(({ paths }) => isElsewhere(paths));
+  if (!isNotHere || healthCheckNodePort === 0) return [];
   return [
     `This node has no endpoint: load balancers see that at node port ${healthCheckNodePort}, and send nothing here.`,
   ];

@@ -6,6 +6,7 @@ import { disabledText } from '../../host/checks.ts';
 import { type Family, formatAddress, joinHostPort } from '../../net/address.ts';
 import { formatExcess } from '../../state/budget.ts';
 import { frontendKey } from '../../state/frontend-key.ts';
+import { type ClientKind, isElsewhere, type Refusal } from '../../state/paths.ts';
 import type { Seen } from '../../state/resolve.ts';
 import {
   byKey,
@@ -162,25 +163,25 @@ function portProblems(seen: Seen, filled: readonly EndpointSlice[]): Problem[] {
   const { candidates, forwarding, port } = seen;
   const endpointCount = candidates.endpoints.length;
   if (endpointCount === 0) return [];
-  const { family, frontends, healthCheckNodePort, local } = forwarding;
+  const { family, frontends, healthCheckNodePort } = forwarding;
   const of = `Port ${portTitle(port)} in ${family}`;
   const none =
     endpointCount === 1
       ? 'its only endpoint is not'
       : `none of its ${counted(endpointCount, 'endpoint')} is`;
-  const has = (treatment: Frontend['treatment']): boolean =>
-    frontends.some((frontend) => frontend.treatment === treatment);
-  if (has('reject')) {
+  const refuses = (client: ClientKind, how: Refusal): boolean =>
+    frontends.some(({ paths }) => paths[client].to === how);
+  if (refuses('pod', 'reject')) {
     return [{ reason: 'not_ready', text: () => `${of} refuses connections: ${none} ready.` }];
   }
   const problems: Problem[] = [];
-  if (has('drop')) {
+  if (refuses('pod', 'drop')) {
     const text = () =>
       `${of} drops connections: internalTrafficPolicy is Local, and ${none} on this node and ready.`;
     problems.push({ reason: 'no_local_endpoints', text });
   }
   // Load balancers ask the health check node port, and skip a node without endpoints.
-  if (has('external-local') && local.length === 0 && healthCheckNodePort === 0) {
+  if (frontends.some(({ paths }) => isElsewhere(paths)) && healthCheckNodePort === 0) {
     const text = () =>
       `${of} drops connections from outside: externalTrafficPolicy is Local, and ${none} on this node and ready.`;
     problems.push({ reason: 'no_local_endpoints', text });

@@ -12,6 +12,7 @@ import {
 } from '../../net/address.ts';
 import { LookupError } from '../../source/lookup.ts';
 import { type FrontendKey, frontendKey } from '../../state/frontend-key.ts';
+import { isRefusal, type Path, wayOf } from '../../state/paths.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { Forwarding, Frontend, Service } from '../../state/types.ts';
@@ -210,7 +211,7 @@ async function shownPort(
     family,
     state: states.ofKey(service, key, sync),
     frontendCount: forwarding.frontends.length,
-    frontends: frontends.map((one) => shownFrontend(engine, forwarding, one, held)),
+    frontends: frontends.map((one) => shownFrontend(engine, seen, one, held)),
     endpointCount: candidates.endpoints.length,
     cluster: forwarding.cluster.length,
     local: forwarding.local.length,
@@ -244,18 +245,22 @@ type Shown = ServiceAnswer['ports'][number]['frontends'][number];
 /** `held`: keys of the Service's frontends that are in force. */
 function shownFrontend(
   engine: Pick<RunningEngine, 'owners'>,
-  forwarding: Forwarding,
+  { forwarding, policy }: Seen,
   frontend: Frontend,
   held: ReadonlySet<FrontendKey>,
 ): Shown {
-  const { address, kind, pool, port, treatment } = frontend;
+  const { address, kind, paths, port } = frontend;
+  const { pod, node, outside } = paths;
+  const chosen = kind === 'clusterIP' ? policy.internal : policy.external;
+  const shown = ({ to, isMasqueraded }: Path) => ({ to, masqueraded: isMasqueraded });
   const isHeld = held.has(frontendKey(frontend));
   return {
     kind,
     ...(address === undefined ? {} : { address: formatAddress(address.bytes) }),
     port,
-    treatment,
-    pool,
+    paths: { pod: shown(pod), node: shown(node), outside: shown(outside) },
+    treatment: isRefusal(pod.to) ? pod.to : wayOf(paths),
+    pool: chosen === 'Local' ? 'local' : 'cluster',
     ...(isHeld ? {} : { heldBy: engine.owners.ownerInsteadOf(forwarding, frontend) }),
   };
 }

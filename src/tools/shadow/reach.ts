@@ -10,6 +10,7 @@ import { rangesOf } from '../../net/address-ranges.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import { cidrsOf } from '../../net/interval.ts';
 import type { Protocol } from '../../net/protocol.ts';
+import { isByClient, isRefusal, type Path, type PoolName } from '../../state/paths.ts';
 import { type Forwarding, type Frontend, formatServicePortName } from '../../state/types.ts';
 
 /** Weights and probabilities are left out, because rules round them. */
@@ -67,31 +68,20 @@ export function desiredFrontends(
   return desired;
 }
 
-type Pools = Readonly<Record<'cluster' | 'local', ReadonlySet<string>>>;
+type Pools = Readonly<Record<PoolName, ReadonlySet<string>>>;
 
 function reachOf(forwarding: Forwarding, frontend: Frontend, pools: Pools): Reach {
-  const plain = {
-    endpoints: pools[frontend.pool],
-    nearby: undefined,
-    masquerade: false,
-    refusal: undefined,
+  const { paths } = frontend;
+  const { pod, outside } = paths;
+  const endpointsOf = ({ to }: Path) => (isRefusal(to) ? noEndpoints : pools[to]);
+  return {
+    endpoints: endpointsOf(outside),
+    nearby: isByClient(paths) ? endpointsOf(pod) : undefined,
+    masquerade: pod.isMasqueraded,
+    refusal: isRefusal(outside.to) ? outside.to : undefined,
     affinitySeconds: forwarding.affinityTimeoutSeconds,
     clients: clientsOf(forwarding, frontend),
   };
-  const { treatment } = frontend;
-  switch (treatment) {
-    case 'internal':
-      return plain;
-    case 'external':
-      return { ...plain, masquerade: true };
-    case 'external-local': {
-      const refusal = pools.local.size === 0 ? 'drop' : undefined;
-      return { ...plain, nearby: pools.cluster, refusal };
-    }
-    case 'reject':
-    case 'drop':
-      return { ...plain, endpoints: noEndpoints, refusal: treatment };
-  }
 }
 
 /** If the node is in the ranges, the load balancer's addresses may connect, too (5.7). */

@@ -116,6 +116,11 @@ describe('fairlead service show', () => {
     expect(http.frontends).toEqual([
       {
         ...{ kind: 'clusterIP', address: '10.96.0.1', port: 80 },
+        paths: {
+          pod: { to: 'cluster', masqueraded: false },
+          node: { to: 'cluster', masqueraded: true },
+          outside: { to: 'cluster', masqueraded: true },
+        },
         ...{ treatment: 'internal', pool: 'cluster' },
       },
     ]);

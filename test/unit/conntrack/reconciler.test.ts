@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ConntrackEvent } from '../../../src/conntrack/events.ts';
 import { ConntrackReconciler } from '../../../src/conntrack/reconciler.ts';
 import { formatAddress } from '../../../src/net/address.ts';
+import { allPaths } from '../../../src/state/paths.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { FakeConntrack, kernelRefusal } from '../../fake/conntrack.ts';
 import { address } from '../state/build.ts';
@@ -339,6 +340,14 @@ describe('conntrack cleanup for an endpoint that failure detection leaves out', 
       'TCP 172.16.0.9:4001 > 10.96.0.10:53, reply 10.244.0.2:5353 > 172.16.0.9:4001',
     ]);
     expect(world.conntrack.dumps.at(-1)).toMatchObject({ state: 'unanswered' });
+  });
+
+  it('frees those of pods, too, at a frontend where clients outside have another pool', async () => {
+    const frontends = both.frontends.map((one) => ({ ...one, paths: allPaths.outsideLocal }));
+    world.conntrack.add(tried);
+    world.sync(both, { ...without, frontends });
+    await world.clock.pass(0);
+    expect(world.deletions).toHaveLength(1);
   });
 
   it('frees nothing once the endpoint gets connections again', async () => {

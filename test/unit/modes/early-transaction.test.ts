@@ -10,6 +10,7 @@ import {
   type Planner,
 } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import { allPaths } from '../../../src/state/paths.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { noPause } from '../../../src/time/pacer.ts';
 import { batch } from '../../conformance/ops.ts';
@@ -31,8 +32,8 @@ const modes = [
 /** A Service at a load-balancer address for these clients. */
 function guarded(client: string, endpoints: readonly number[] = [1]): Forwarding {
   const at = address('198.51.100.1');
-  const frontend = { kind: 'loadBalancerIP', address: at, treatment: 'external' } as const;
-  const frontends = [{ ...frontend, port: 80, pool: 'cluster' as const }];
+  const frontend = { kind: 'loadBalancerIP', address: at, paths: allPaths.outside } as const;
+  const frontends = [{ ...frontend, port: 80 }];
   return forwarding('web', pool(...endpoints), { frontends, sourceRanges: [cidr(client)] });
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { sameForwarding, sameService, sameSlice } from '../../../src/state/equal.ts';
+import { allPaths } from '../../../src/state/paths.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { EndpointSlice, Forwarding, Service } from '../../../src/state/types.ts';
 import { address, cidr, http, ready, readyLocal, service, slice, slicePort } from './build.ts';
@@ -41,11 +42,11 @@ describe('sameForwarding', () => {
       frontends: [{ ...first, address: undefined }, base.frontends[1]!],
     },
     'a frontend at another port': { frontends: [{ ...first, port: 81 }, base.frontends[1]!] },
-    'a frontend treated otherwise': {
-      frontends: [{ ...first, treatment: 'drop' }, base.frontends[1]!],
+    'a frontend with other paths': {
+      frontends: [{ ...first, paths: allPaths.drop }, base.frontends[1]!],
     },
     'a frontend with another pool': {
-      frontends: [{ ...first, pool: 'local' }, base.frontends[1]!],
+      frontends: [{ ...first, paths: allPaths.insideLocal }, base.frontends[1]!],
     },
     'another cluster pool': { cluster: EndpointList.empty.IPv4 },
     'another local pool': { local: base.cluster },

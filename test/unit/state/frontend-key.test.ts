@@ -2,12 +2,13 @@ import { describe, expect, it } from 'vitest';
 import { parseAddress } from '../../../src/net/address.ts';
 import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { frontendKey, isNodePortKey } from '../../../src/state/frontend-key.ts';
+import { allPaths } from '../../../src/state/paths.ts';
 import type { Frontend } from '../../../src/state/types.ts';
 
 function frontend(address: string | undefined, port: number): Frontend {
   const kind = address === undefined ? 'nodePort' : 'clusterIP';
   const parsed = address === undefined ? undefined : parseAddress(address)!;
-  return { kind, address: parsed, port, treatment: 'internal', pool: 'cluster' };
+  return { kind, address: parsed, port, paths: allPaths.inside };
 }
 
 describe('frontendKey', () => {

@@ -134,11 +134,20 @@ describe('resolve', () => {
         });
 
         const hasAny = endpoints.some((e) => isReady(e) || isDraining(e));
-        const internalDrop = internalLocal && local.length === 0 ? 'drop' : 'internal';
-        expect(forwarding.frontends.map(({ treatment }) => treatment)).toEqual(
-          [internalDrop, externalLocal ? 'external-local' : 'external']
-            .slice(0, external ? 2 : 1)
-            .map((treatment) => (hasAny ? treatment : 'reject')),
+        const fewer = { to: local.length > 0 ? 'local' : 'drop', isMasqueraded: false };
+        const anywhere = { to: 'cluster', isMasqueraded: false };
+        const masked = (path: { to: string }) => ({ ...path, isMasqueraded: true });
+        const inside = internalLocal ? fewer : anywhere;
+        const there = inside.to === 'drop' ? inside : masked(inside);
+        const refused = { to: 'reject', isMasqueraded: false };
+        const expected = [
+          { pod: inside, node: there, outside: there },
+          externalLocal
+            ? { pod: anywhere, node: masked(anywhere), outside: fewer }
+            : { pod: masked(anywhere), node: masked(anywhere), outside: masked(anywhere) },
+        ].map((paths) => (hasAny ? paths : { pod: refused, node: refused, outside: refused }));
+        expect(forwarding.frontends.map(({ paths }) => paths)).toEqual(
+          expected.slice(0, external ? 2 : 1),
         );
       }),
       { numRuns: 1000 },

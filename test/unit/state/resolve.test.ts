@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { allPaths } from '../../../src/state/paths.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { EndpointSlice, Forwarding, Frontend } from '../../../src/state/types.ts';
 import {
@@ -19,17 +20,21 @@ import {
   unready,
 } from './build.ts';
 
-/** `clusterIP 10.96.0.1:80 internal/cluster` for each frontend. */
+/** `clusterIP 10.96.0.1:80 inside` for each frontend. */
 function frontends(forwarding: Forwarding): string[] {
-  return forwarding.frontends.map(({ kind, address: at, port, treatment, pool }) => {
+  return forwarding.frontends.map(({ kind, address: at, port, paths }) => {
     const where = at === undefined ? port : `${at.bytes.join('.')}:${port}`;
-    return `${kind} ${where} ${treatment}/${pool}`;
+    return `${kind} ${where} ${nameOf(paths)}`;
   });
 }
 
-function treatment(forwarding: Forwarding, kind: Frontend['kind']): string {
-  const frontend = forwarding.frontends.find((other) => other.kind === kind)!;
-  return `${frontend.treatment}/${frontend.pool}`;
+function pathsAt(forwarding: Forwarding, kind: Frontend['kind']): string | undefined {
+  return nameOf(forwarding.frontends.find((other) => other.kind === kind)!.paths);
+}
+
+/** The name that `allPaths` has for this object. */
+function nameOf(paths: Frontend['paths']): string | undefined {
+  return Object.entries(allPaths).find(([, known]) => known === paths)?.[0];
 }
 
 const nodePort = { ...http, nodePort: 30080 };
@@ -58,7 +63,7 @@ describe('the Forwardings of a Service', () => {
     const of = service({ externalIPs: ['fd00::9'], loadBalancerIPs: ['fd00::8'] });
     const found = resolve(of, [slice({ 'fd00::1': ready })], context);
     expect(found.map(({ family }) => family)).toEqual(['IPv4']);
-    expect(frontends(found[0]!)).toEqual(['clusterIP 10.96.0.1:80 reject/cluster']);
+    expect(frontends(found[0]!)).toEqual(['clusterIP 10.96.0.1:80 reject']);
   });
 
   it('separate families: addresses, source ranges, slices (S32)', () => {
@@ -162,7 +167,7 @@ describe('traffic policies', () => {
     const of = service({ externalTrafficPolicy: 'Local', type: 'NodePort' });
     const forwarding = resolveOne(of, bothKinds);
     expect(pools(forwarding)).toMatchObject({ cluster: [atA, atB], local: [], hairpin: [atA] });
-    expect(frontends(forwarding)).toEqual(['clusterIP 10.96.0.1:80 internal/cluster']);
+    expect(frontends(forwarding)).toEqual(['clusterIP 10.96.0.1:80 inside']);
   });
 
   it('know endpoints that name no node by the addresses of pods of this node', () => {
@@ -192,15 +197,15 @@ describe('traffic policies', () => {
   it('result in no cluster pool with iTP Local and no external address (T10)', () => {
     const forwarding = resolveOne(service({ internalTrafficPolicy: 'Local' }), bothKinds);
     expect(pools(forwarding)).toMatchObject({ cluster: [], local: [atA], hairpin: [atA] });
-    expect(frontends(forwarding)).toEqual(['clusterIP 10.96.0.1:80 internal/local']);
+    expect(frontends(forwarding)).toEqual(['clusterIP 10.96.0.1:80 insideLocal']);
   });
 
   it('drop with iTP Local if all endpoints are elsewhere, reject if there are none (T10)', () => {
     const of = service({ internalTrafficPolicy: 'Local' });
-    expect(treatment(resolveOne(of, [slice({ [b]: ready })]), 'clusterIP')).toBe('drop/local');
-    expect(treatment(resolveOne(of, [slice({ [b]: draining })]), 'clusterIP')).toBe('drop/local');
-    expect(treatment(resolveOne(of, [slice({ [b]: unready })]), 'clusterIP')).toBe('reject/local');
-    expect(treatment(resolveOne(of, []), 'clusterIP')).toBe('reject/local');
+    expect(pathsAt(resolveOne(of, [slice({ [b]: ready })]), 'clusterIP')).toBe('drop');
+    expect(pathsAt(resolveOne(of, [slice({ [b]: draining })]), 'clusterIP')).toBe('drop');
+    expect(pathsAt(resolveOne(of, [slice({ [b]: unready })]), 'clusterIP')).toBe('reject');
+    expect(pathsAt(resolveOne(of, []), 'clusterIP')).toBe('reject');
   });
 
   it('keep both pools with iTP Local and eTP Cluster with a node port (T11)', () => {
@@ -208,8 +213,8 @@ describe('traffic policies', () => {
     const forwarding = resolveOne(of, bothKinds);
     expect(pools(forwarding)).toMatchObject({ cluster: [atA, atB], local: [atA] });
     expect(frontends(forwarding)).toEqual([
-      'clusterIP 10.96.0.1:80 internal/local',
-      'nodePort 30080 external/cluster',
+      'clusterIP 10.96.0.1:80 insideLocal',
+      'nodePort 30080 outside',
     ]);
   });
 
@@ -221,47 +226,45 @@ describe('traffic policies', () => {
     ports: [nodePort],
   } as const satisfies Parameters<typeof service>[0];
 
-  it('treat every external frontend as external-local with eTP Local', () => {
+  it('lead clients outside to local endpoints with eTP Local, at every external frontend', () => {
     expect(frontends(resolveOne(service({ ...external }), bothKinds))).toEqual([
-      'clusterIP 10.96.0.1:80 internal/cluster',
-      'loadBalancerIP 198.51.100.1:80 external-local/local',
-      'externalIP 203.0.113.1:80 external-local/local',
-      'nodePort 30080 external-local/local',
+      'clusterIP 10.96.0.1:80 inside',
+      'loadBalancerIP 198.51.100.1:80 outsideLocal',
+      'externalIP 203.0.113.1:80 outsideLocal',
+      'nodePort 30080 outsideLocal',
     ]);
   });
 
-  it('keep external-local without local endpoints: node and pods still reach the cluster pool', () => {
+  it('drop clients outside without local endpoints: node and pods still reach the cluster pool', () => {
     const forwarding = resolveOne(service({ ...external }), [slice({ [b]: ready })]);
     expect(pools(forwarding)).toMatchObject({ cluster: [atB], local: [], hairpin: [] });
-    expect(treatment(forwarding, 'loadBalancerIP')).toBe('external-local/local');
+    expect(pathsAt(forwarding, 'loadBalancerIP')).toBe('outsideElsewhere');
   });
 
   it('reject at every frontend if no endpoint is left (I68)', () => {
     const forwarding = resolveOne(service({ ...external }), [slice({ [a]: unready })]);
-    expect(forwarding.frontends.map((frontend) => frontend.treatment)).toEqual(
-      Array(4).fill('reject'),
-    );
+    expect(forwarding.frontends.map(({ paths }) => nameOf(paths))).toEqual(Array(4).fill('reject'));
   });
 
   it.each([
-    ['ClusterIP', [], 'external/cluster'],
-    ['ClusterIP', ['203.0.113.1'], 'external-local/local'],
-    ['NodePort', [], 'external-local/local'],
-    ['LoadBalancer', [], 'external-local/local'],
+    ['ClusterIP', [], 'outside'],
+    ['ClusterIP', ['203.0.113.1'], 'outsideLocal'],
+    ['NodePort', [], 'outsideLocal'],
+    ['LoadBalancer', [], 'outsideLocal'],
   ] as const)(
     'permit a %s Service with external IPs %j to have eTP Local: %s',
     (type, ips, expected) => {
       const of = service({ ...external, type, externalIPs: [...ips] });
-      expect(treatment(resolveOne(of, bothKinds), 'loadBalancerIP')).toBe(expected);
+      expect(pathsAt(resolveOne(of, bothKinds), 'loadBalancerIP')).toBe(expected);
     },
   );
 
   it('ignore the type for node ports and load-balancer addresses', () => {
     const of = service({ type: 'ClusterIP', loadBalancerIPs: ['198.51.100.1'], ports: [nodePort] });
     expect(frontends(resolveOne(of, bothKinds))).toEqual([
-      'clusterIP 10.96.0.1:80 internal/cluster',
-      'loadBalancerIP 198.51.100.1:80 external/cluster',
-      'nodePort 30080 external/cluster',
+      'clusterIP 10.96.0.1:80 inside',
+      'loadBalancerIP 198.51.100.1:80 outside',
+      'nodePort 30080 outside',
     ]);
   });
 
@@ -283,9 +286,9 @@ describe('traffic policies', () => {
       loadBalancerIPs: ['198.51.100.1', '10.96.0.1'],
     });
     expect(frontends(resolveOne(of, bothKinds))).toEqual([
-      'clusterIP 10.96.0.1:80 internal/cluster',
-      'loadBalancerIP 198.51.100.1:80 external/cluster',
-      'externalIP 203.0.113.1:80 external/cluster',
+      'clusterIP 10.96.0.1:80 inside',
+      'loadBalancerIP 198.51.100.1:80 outside',
+      'externalIP 203.0.113.1:80 outside',
     ]);
   });
 });
@@ -311,7 +314,7 @@ describe('terminating endpoints', () => {
       cluster: ['10.0.0.1:8080', '10.0.0.2:8080'],
       local: ['10.0.0.1:8080'],
     });
-    expect(treatment(resolveOne(of, [slice({ [c]: stopping })]), 'nodePort')).toBe('reject/local');
+    expect(pathsAt(resolveOne(of, [slice({ [c]: stopping })]), 'nodePort')).toBe('reject');
   });
 
   it('are not used while a local endpoint is ready', () => {
@@ -331,7 +334,7 @@ describe('terminating endpoints', () => {
       hairpin: [],
       serving: ['10.0.0.1:8080'],
     });
-    expect(treatment(forwarding, 'clusterIP')).toBe('reject/cluster');
+    expect(pathsAt(forwarding, 'clusterIP')).toBe('reject');
   });
 });
 

@@ -1,6 +1,6 @@
 /** The client that sends the packet, and how rules classify it. */
 import type { ModeConfig } from '../../../modes/mode.ts';
-import { type ClientKind, describeDetector } from '../../../modes/packet-path.ts';
+import { describeDetector } from '../../../modes/packet-path.ts';
 import {
   type Address,
   cidrContains,
@@ -10,6 +10,7 @@ import {
   parseCIDR,
 } from '../../../net/address.ts';
 import { noSockets } from '../../../state/node-sockets.ts';
+import { type ClientKind, clientKinds } from '../../../state/paths.ts';
 import type { ResolveContext } from '../../../state/resolve.ts';
 import type { AgentState } from '../agent-state.ts';
 import { lookedUp } from '../lookups.ts';
@@ -31,8 +32,6 @@ interface Surroundings {
   readonly query: URLSearchParams;
 }
 
-const kinds = ['pod', 'node', 'outside'] as const satisfies readonly ClientKind[];
-
 /** The client that the question names, by its parameter `from`. Throws a Refusal. */
 export async function readClient(surroundings: Surroundings): Promise<Client> {
   const text = surroundings.query.get('from');
@@ -40,7 +39,7 @@ export async function readClient(surroundings: Surroundings): Promise<Client> {
     const because = 'packets to a loopback address do not leave the machine';
     return { kind: 'node', address: undefined, because };
   }
-  const kind = text === null ? 'pod' : kinds.find((one) => one === text);
+  const kind = text === null ? 'pod' : clientKinds.find((one) => one === text);
   if (kind !== undefined) {
     const because = `the question names ${text === null ? 'no other client' : 'it'}`;
     return { kind, address: undefined, because };

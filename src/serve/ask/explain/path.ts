@@ -92,7 +92,7 @@ function oneOf(count: number): string {
 }
 
 function refusalOf(input: ExplainInput, { frontend }: Holder, seen: Seen | undefined): string {
-  if (frontend.treatment === 'reject') {
+  if (frontend.paths.outside.to === 'reject') {
     return seen === undefined ? 'Its Service has gone.' : whyNoEndpoint(input, seen);
   }
   const policy = frontend.kind === 'clusterIP' ? 'internalTrafficPolicy' : 'externalTrafficPolicy';

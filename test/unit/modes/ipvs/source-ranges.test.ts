@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { NFPROTO, VERDICT } from '../../../../src/kernel/nft/constants.ts';
 import { ElementShape } from '../../../../src/kernel/ops.ts';
 import { defaultIPVSSettings, type Environment } from '../../../../src/modes/mode.ts';
+import { allPaths } from '../../../../src/state/paths.ts';
 import { batch } from '../../../conformance/ops.ts';
 import { address, cidr } from '../../state/build.ts';
 import { all, forwarding, config as plain, pool } from '../nftables/forwardings.ts';
@@ -26,8 +27,8 @@ function guarded(name: string, host: number, ...ranges: readonly string[]) {
 /** The same with these ranges alone. */
 function few(name: string, host: number, ...ranges: readonly string[]) {
   const at = address(`198.51.100.${host}`);
-  const base = { kind: 'loadBalancerIP', address: at, treatment: 'external' } as const;
-  const frontends = [80, 81].map((port) => ({ ...base, port, pool: 'cluster' as const }));
+  const base = { kind: 'loadBalancerIP', address: at, paths: allPaths.outside } as const;
+  const frontends = [80, 81].map((port) => ({ ...base, port }));
   return forwarding(name, pool(1), { frontends, sourceRanges: ranges.map((text) => cidr(text)) });
 }
 

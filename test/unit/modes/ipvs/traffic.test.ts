@@ -2,6 +2,7 @@ import { expect, it } from 'vitest';
 import { ipvsMode } from '../../../../src/modes/ipvs/mode.ts';
 import { defaultIPVSSettings } from '../../../../src/modes/mode.ts';
 import { formatEndpoint } from '../../../../src/net/address.ts';
+import { allPaths } from '../../../../src/state/paths.ts';
 import { noPause } from '../../../../src/time/pacer.ts';
 import { batch } from '../../../conformance/ops.ts';
 import { addDestination, addService } from '../../../conformance/single-cases.ts';
@@ -53,7 +54,7 @@ it('IPVS connections are not reported without our table', async () => {
 it('IPVS counters are enabled and disabled in the existing table', async () => {
   const settings = { ...config, ipvs: defaultIPVSSettings };
   const ranges = { sourceRanges: [cidr('192.0.2.0/24')] };
-  const address = { kind: 'loadBalancerIP', address: node, treatment: 'external' } as const;
+  const address = { kind: 'loadBalancerIP', address: node, paths: allPaths.outside } as const;
   const guarded = { ...clusterIP('10.96.0.2'), ...address };
   const wanted = all(
     forwarding('web', pool(1, 2)),

@@ -12,7 +12,7 @@ const gone = { frontends: [clusterIP('10.96.0.3')] };
 const come = { frontends: [clusterIP('10.96.0.4')], hairpin: pool(7) };
 
 const guarded = (...ranges: readonly string[]) => ({
-  frontends: [{ ...clusterIP('198.51.100.1', 'external'), kind: 'loadBalancerIP' as const }],
+  frontends: [{ ...clusterIP('198.51.100.1', 'outside'), kind: 'loadBalancerIP' as const }],
   sourceRanges: ranges.map((text) => cidr(text)),
 });
 

@@ -5,6 +5,7 @@ import { addressBytes, type Family, parseCIDR } from '../../../../src/net/addres
 import { type EndpointKey, EndpointList } from '../../../../src/net/endpoint-list.ts';
 import type { Protocol } from '../../../../src/net/protocol.ts';
 import { type Balance, balances, dealInSteps } from '../../../../src/state/deal.ts';
+import { allPaths, pathsOf } from '../../../../src/state/paths.ts';
 import { withOrderOf } from '../../../../src/state/pool.ts';
 import { finish } from '../../../../src/state/steps.ts';
 import { type Forwarding, type Frontend, forwardingKey } from '../../../../src/state/types.ts';
@@ -279,14 +280,16 @@ function frontendOf(
 ): Frontend {
   const at = kind === 'nodePort' ? undefined : address(hostText(family, host));
   const pool = wants === 'local endpoints' ? 'local' : 'cluster';
-  const base = { kind, address: at, port, pool } as const;
+  const base = { kind, address: at, port } as const;
   if (kind === 'clusterIP') {
     const has = wants !== 'nothing' && { cluster, local }[pool].length > 0;
-    return { ...base, treatment: has ? 'internal' : without };
+    const inside = pool === 'local' ? 'insideLocal' : 'inside';
+    return { ...base, paths: allPaths[has ? inside : without] };
   }
   const has = wants !== 'nothing' && cluster.length > 0;
-  if (!has) return { ...base, treatment: without };
-  return { ...base, treatment: pool === 'local' ? 'external-local' : 'external' };
+  if (!has) return { ...base, paths: allPaths[without] };
+  const policy = { internal: 'Cluster', external: pool === 'local' ? 'Local' : 'Cluster' } as const;
+  return { ...base, paths: pathsOf(policy, has, local.length > 0).outside };
 }
 
 /** `next` with its pools in the order of `previous`, as the sync loop hands it to a planner. */

@@ -1,5 +1,6 @@
 /** Forwardings in few words, for tests of the planner. */
 import { EndpointList } from '../../../../src/net/endpoint-list.ts';
+import { allPaths } from '../../../../src/state/paths.ts';
 import { type Forwarding, type Frontend, forwardingKey } from '../../../../src/state/types.ts';
 import { address } from '../../state/build.ts';
 import { config as anyConfig } from '../config.ts';
@@ -15,8 +16,8 @@ export function pool(...hosts: readonly number[]): EndpointList {
   );
 }
 
-export function clusterIP(text: string, treatment: Frontend['treatment'] = 'internal'): Frontend {
-  return { kind: 'clusterIP', address: address(text), port: 80, treatment, pool: 'cluster' };
+export function clusterIP(text: string, paths: keyof typeof allPaths = 'inside'): Frontend {
+  return { kind: 'clusterIP', address: address(text), port: 80, paths: allPaths[paths] };
 }
 
 export function forwarding(name: string, cluster: EndpointList, fields: Partial<Forwarding> = {}) {

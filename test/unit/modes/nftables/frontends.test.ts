@@ -8,7 +8,7 @@ describe('frontends of one class', () => {
   it('share their chains, so that thousands of them need one copy of the rules', () => {
     const classes = new ChainClasses(config);
     const chainsOf = (name: string, fields = {}) => {
-      const frontends = [clusterIP('10.96.0.1', 'external-local')];
+      const frontends = [clusterIP('10.96.0.1', 'outsideLocal')];
       const one = forwarding(name, pool(1, 2), { frontends, local: pool(1), ...fields });
       return objectsOfFrontend(frontendElements(classes, one)[0]!) as readonly ChainDefinition[];
     };
@@ -31,21 +31,21 @@ describe('session affinity', () => {
       name.replace('ns/web/tcp/', '*'),
     );
   };
-  const outside = (treatment: 'external' | 'external-local') => ({
-    frontends: [clusterIP('10.96.0.1', treatment)],
+  const outside = (paths: 'outside' | 'outsideLocal') => ({
+    frontends: [clusterIP('10.96.0.1', paths)],
   });
 
   it('names its objects by their contents', () => {
     expect(namesOf({})).toEqual(['affinity-*', 'recall-internal-*', 'learn-60-*']);
     expect(namesOf({ affinityTimeoutSeconds: 10800 })).toContain('learn-10800-*');
-    expect(namesOf(outside('external'))).toEqual(['affinity-*', 'recall-external-*', 'learn-60-*']);
-    const inside = [{ ...clusterIP('10.96.0.1'), pool: 'local' as const }];
+    expect(namesOf(outside('outside'))).toEqual(['affinity-*', 'recall-external-*', 'learn-60-*']);
+    const inside = [clusterIP('10.96.0.1', 'insideLocal')];
     expect(namesOf({ frontends: inside, local: pool(1) })).toEqual([
       'local-affinity-*',
       'recall-internal-local-pool-*',
       'learn-local-60-*',
     ]);
-    const both = { ...outside('external-local'), local: pool(1) };
+    const both = { ...outside('outsideLocal'), local: pool(1) };
     const maps = ['affinity-*', 'local-affinity-*', 'recall-external-local-*'];
     const shared = ['learn-cluster-60-*', 'learn-both-60-*', 'learn-client-both-60-*'];
     expect(namesOf(both)).toEqual([...maps, ...shared]);

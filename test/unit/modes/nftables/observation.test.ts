@@ -106,7 +106,7 @@ describe('the observation of a pool', () => {
 describe('the observation of a Forwarding', () => {
   const local = {
     local: pool(2, 3),
-    frontends: [clusterIP('10.96.0.1'), clusterIP('10.96.0.2', 'external-local')],
+    frontends: [clusterIP('10.96.0.1'), clusterIP('10.96.0.2', 'outsideLocal')],
   };
 
   for (const [name, one] of Object.entries({

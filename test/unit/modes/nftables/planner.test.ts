@@ -258,7 +258,7 @@ describe('a deferred deletion in mode nftables', () => {
       if (!key.includes('web')) return;
       rig.takeDeferred();
       expect(chains(rig.kernel).has(chain)).toBe(false);
-      const external = { ...clusterIP('10.96.0.2', 'external'), kind: 'externalIP' as const };
+      const external = { ...clusterIP('10.96.0.2', 'outside'), kind: 'externalIP' as const };
       rig.plan(all(...staying, forwarding('left', pool(1, 2, 3), { frontends: [external] })));
     });
     rig.drain();

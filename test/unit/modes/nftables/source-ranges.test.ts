@@ -5,6 +5,7 @@ import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
 import { ElementShape } from '../../../../src/kernel/ops.ts';
 import { tableLayout } from '../../../../src/modes/nftables/layout.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
+import { allPaths } from '../../../../src/state/paths.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { noPause } from '../../../../src/time/pacer.ts';
 import { batch } from '../../../conformance/ops.ts';
@@ -27,8 +28,8 @@ function guarded(name: string, host: number, ...ranges: readonly string[]): Forw
 /** The same with these ranges alone. */
 function few(name: string, host: number, ...ranges: readonly string[]): Forwarding {
   const at = address(`198.51.100.${host}`);
-  const base = { kind: 'loadBalancerIP', address: at, treatment: 'external' } as const;
-  const frontends = [80, 81].map((port) => ({ ...base, port, pool: 'cluster' as const }));
+  const base = { kind: 'loadBalancerIP', address: at, paths: allPaths.outside } as const;
+  const frontends = [80, 81].map((port) => ({ ...base, port }));
   return forwarding(name, pool(1), { frontends, sourceRanges: ranges.map((text) => cidr(text)) });
 }
 
