@@ -181,17 +181,17 @@ async function beside(
     ...{ slowStarts, departures },
   });
   desired.listed();
+  state.markSynced('services');
+  state.markSynced('endpointslices');
   const refresher = new Refresher({
     clock: systemClock,
+    state,
     shareMs: sliceMs / 2,
     refresh: (name, receivedMs) => desired.refresh(name, receivedMs),
   });
   const pacer = new Pacer(systemClock, sliceMs);
-  const refresh = (name: string): void => refresher.add(name, 0);
-  const change = (service: Service): void => {
-    state.apply({ kind: 'service', service });
-    refresh(service.key);
-  };
+  const refresh = (name: string): void => state.touch(name);
+  const change = (service: Service): void => void state.apply({ kind: 'service', service });
   const turnsMs: number[] = [];
   for (let round = 0; round < rounds; round += 1) {
     disturb({ state, change, refresh }, round);
@@ -352,7 +352,7 @@ function contending(count: number): () => unknown {
   const resolved = services.map((service) => resolve(service, [], context));
   return () => {
     const owners = new FrontendOwners();
-    for (const [i, service] of services.entries()) owners.set(service, resolved[i]!);
+    for (const [i, service] of services.entries()) finish(owners.set(service, resolved[i]!));
     for (const { key } of services) owners.release(key);
   };
 }

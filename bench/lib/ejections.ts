@@ -62,7 +62,7 @@ export class DetectionStage {
       observer: ({ change }) => {
         changes[change.kind] += 1;
       },
-      dealt: (service) => this.#refresher.add(service, 0),
+      dealt: (service) => state.touch(service),
       noticed: () => {},
       connect: async ({ address }) => {
         await sleep(1);
@@ -81,8 +81,11 @@ export class DetectionStage {
       resolved: (service) => this.detection.resolved(service),
     });
     resolving.listed();
+    state.markSynced('services');
+    state.markSynced('endpointslices');
     this.#refresher = new Refresher({
       clock: systemClock,
+      state,
       shareMs: sliceMs / 2,
       refresh: (name, receivedMs) => resolving.refresh(name, receivedMs),
     });
@@ -105,7 +108,7 @@ export class DetectionStage {
 
   /** Resolves a Service. */
   async resolved(service: string): Promise<void> {
-    this.#refresher.add(service, 0);
+    this.state.touch(service);
     while (!this.#refresher.idle) await sleep(1);
   }
 

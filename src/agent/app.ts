@@ -103,7 +103,7 @@ export class App {
     this.#options = options;
     this.#config = options.config;
     this.#families = options.families();
-    this.#state = new ClusterState(clock.wallMs());
+    this.#state = new ClusterState(clock.wallMs(), () => clock.now());
     const { bytesMax: heapBytesMax } = options.heap ?? ownHeapUse;
     this.#heapGuard = new HeapGuard({
       state: this.#state,

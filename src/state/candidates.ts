@@ -11,7 +11,6 @@ import {
   endpointKey,
 } from '../net/endpoint-list.ts';
 import type { List } from '../net/list.ts';
-import { finish } from './steps.ts';
 import { addressAt, Condition, type EndpointSlice, type ServicePort } from './types.ts';
 
 /**
@@ -147,9 +146,7 @@ export class CandidateIndex {
    * The weights of endpoints of an expected port, for those whose slices give one; undefined when
    * none does. An endpoint that several slices name has the greatest weight that one of them gives.
    */
-  *weightsInSteps(
-    port: ServicePort,
-  ): Generator<undefined, ReadonlyMap<EndpointKey, number> | undefined> {
+  *weights(port: ServicePort): Generator<undefined, ReadonlyMap<EndpointKey, number> | undefined> {
     if (!this.hasWeights(port)) return undefined;
     const weights = new Map<EndpointKey, number>();
     const packed = new Uint8Array(endpointBytes[this.#family]);
@@ -171,40 +168,22 @@ export class CandidateIndex {
     return weights;
   }
 
-  /** Whether the endpoints of an expected port are so few that `gather` is one step. */
-  isOneStep(port: ServicePort): boolean {
-    return 2 * this.count(port) <= endpointsAStep;
-  }
-
   /**
-   * At most `limit` endpoints of an expected port that has few. Those on this node come first, so
-   * that policy Local is served where traffic arrives; then the others, in the order in which
-   * slices were added.
+   * At most `limit` endpoints of an expected port. Those on this node come first, so that policy
+   * Local is served where traffic arrives; then the others, in the order of the slices.
    */
-  gather(port: ServicePort, limit: number = Number.POSITIVE_INFINITY): Candidates {
-    const count = this.count(port);
-    const most = Math.min(count, limit);
-    const packed = spare(most * endpointBytes[this.#family]);
-    const flags = most === 1 ? flagOfOne : new Uint16Array(most);
-    const into: Gathering = { bytes: packed, flags, filled: 0 };
-    for (const chosen of count > most ? limited : unlimited) {
-      for (const run of this.#runsOf(port)) this.#take(run, chosen, into);
-    }
-    if (most === 1) return listOf({ bytes: packed, flags: flagsOfOne(flags[0]!) }, this.#family);
-    if (isAscending(into, this.#family)) return listOf(into, this.#family);
-    return finish(sortUnique(into, this.#family));
-  }
-
-  /** As `gather`, for a port that may have many. */
-  *gatherInSteps(
+  *gather(
     port: ServicePort,
     limit: number = Number.POSITIVE_INFINITY,
   ): Generator<undefined, Candidates> {
     const count = this.count(port);
     const most = Math.min(count, limit);
-    // Not a spare one: other Services are resolved between two steps.
-    const packed = new Uint8Array(most * endpointBytes[this.#family]);
-    const into: Gathering = { bytes: packed, flags: new Uint16Array(most), filled: 0 };
+    const isOneStep = 2 * count <= endpointsAStep;
+    const length = most * endpointBytes[this.#family];
+    // Between two steps other Services are resolved: what these share can only serve one step.
+    const bytes = isOneStep ? spare(length) : new Uint8Array(length);
+    const flags = most === 1 && isOneStep ? flagOfOne : new Uint16Array(most);
+    const into: Gathering = { bytes, flags, filled: 0 };
     let taken = 0;
     for (const chosen of count > most ? limited : unlimited) {
       for (const run of this.#runsOf(port)) {
@@ -216,6 +195,8 @@ export class CandidateIndex {
         this.#take(run, chosen, into);
       }
     }
+    if (flags === flagOfOne) return listOf({ bytes, flags: flagsOfOne(flags[0]!) }, this.#family);
+    if (isOneStep && isAscending(into, this.#family)) return listOf(into, this.#family);
     return yield* sortUnique(into, this.#family);
   }
 

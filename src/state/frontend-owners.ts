@@ -93,13 +93,6 @@ interface Compared {
 /** Fewer claims are compared in the last step. */
 const comparedLeast = 256;
 
-/** Whether the Service has so few frontends that one step is enough. */
-export function isOneStep(forwardings: readonly Forwarding[]): boolean {
-  let claims = 0;
-  for (const { frontends } of forwardings) claims += frontends.length;
-  return claims < comparedLeast;
-}
-
 /** The number of claims that are compared in one step. */
 const claimsAStep = 128;
 
@@ -124,19 +117,33 @@ export class FrontendOwners {
    */
   readonly #before = new Map<ClaimKey, Claim | undefined>();
 
-  /** Sets the claims of a Service in one step. `forwardings`: all, of each port and family. */
-  set(
+  /**
+   * Sets the claims of a Service. `forwardings`: all, of each port and family. Only the last step
+   * changes anything; most Services take no other.
+   */
+  *set(
     claimant: Claimant,
     forwardings: readonly Forwarding[],
     sockets: NodeSockets = noSockets,
-  ): Ownership {
+  ): Generator<undefined, Ownership> {
     if (forwardings.length === 1 && this.#setOnly(claimant, forwardings[0]!, sockets)) {
       return { forwardings, transfers: noTransfers, conflicts: noConflicts };
     }
     const desired = new DesiredClaims(claimant, sockets);
-    for (const forwarding of forwardings) desired.add(forwarding);
+    let compared = 0;
+    for (const forwarding of forwardings) {
+      compared += forwarding.frontends.length;
+      if (compared >= comparedLeast) {
+        compared = 0;
+        yield;
+      }
+      desired.add(forwarding);
+    }
     desired.leaveNodePorts();
-    return this.#change(claimant.key, forwardings, desired, undefined);
+    const { key: service } = claimant;
+    const isLarge = desired.claims.size >= comparedLeast;
+    const known = isLarge ? yield* this.#compare(service, desired.claims) : undefined;
+    return this.#change(service, forwardings, desired, known);
   }
 
   /**
@@ -159,24 +166,6 @@ export class FrontendOwners {
     this.#claims.set(key, { claimant, frontend, servicePort, near, lostTo: undefined });
     if (known === undefined) this.#keysOf.set(service, key);
     return true;
-  }
-
-  /** As `set`, for a Service of many frontends: what is not its last step changes nothing. */
-  *setInSteps(
-    claimant: Claimant,
-    forwardings: readonly Forwarding[],
-    sockets: NodeSockets = noSockets,
-  ): Generator<undefined, Ownership> {
-    const { key: service } = claimant;
-    const desired = new DesiredClaims(claimant, sockets);
-    for (const forwarding of forwardings) {
-      desired.add(forwarding);
-      yield;
-    }
-    desired.leaveNodePorts();
-    const isLarge = desired.claims.size >= comparedLeast;
-    const compared = isLarge ? yield* this.#compare(service, desired.claims) : undefined;
-    return this.#change(service, forwardings, desired, compared);
   }
 
   #change(

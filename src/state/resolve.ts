@@ -118,44 +118,21 @@ export function* resolveInSteps(
     if (!hasFamily(service.clusterIPs, family)) continue;
     if (forwardings.length > 0) yield;
     const part = new FamilyPart(service, ports, family, context);
-    if (service.loadBalancerSourceRanges.length > 0) yield* part.guardInSteps();
-    if (part.isSmall(slices)) part.gather(slices);
-    else yield* part.gatherInSteps(slices);
-    const isShort = part.ports.length <= portsAStep;
-    if (part.limitEndpoints(isShort ? part.counts() : yield* part.countsInSteps())) {
+    if (service.loadBalancerSourceRanges.length > 0) yield* part.guard();
+    yield* part.gather(slices);
+    if (part.limitEndpoints(yield* part.counts())) {
       // The endpoints that are served must not depend on the order in which slices arrived.
-      yield* part.gatherInSteps(slices.toSorted(byKey));
+      yield* part.gather(slices.toSorted(byKey));
     }
     for (let i = 0; i < part.ports.length; i += 1) {
       if (i > 0) yield;
-      const seen = part.inOneStep(part.ports.at(i)!) ?? (yield* part.inSteps(part.ports.at(i)!));
+      const seen = yield* part.resolve(part.ports.at(i)!);
       forwardings.push(seen.forwarding);
       record?.(seen);
     }
     excess.push(...part.excess);
   }
   return { forwardings, excess };
-}
-
-/**
- * The Forwardings of a Service with one port and one slice that takes one step and is within the
- * limits, as nearly all are; undefined = it is another one. A generator would take as much memory
- * as all of its variables.
- */
-export function resolveInOneStep(
-  service: Service,
-  slices: readonly EndpointSlice[],
-  context: ResolveContext,
-): Forwarding[] | undefined {
-  const { clusterIPs, loadBalancerSourceRanges, ports } = service;
-  if (ports.length !== 1 || slices.length !== 1 || clusterIPs.length !== 1) return undefined;
-  if (loadBalancerSourceRanges.length > 0) return undefined;
-  const part = new FamilyPart(service, ports, clusterIPs[0]!.family, context);
-  if (!part.isSmall(slices)) return undefined;
-  part.gather(slices);
-  if (part.limitEndpoints(part.counts()) || part.excess.length > 0) return undefined;
-  const seen = part.inOneStep(ports.at(0)!);
-  return seen && [seen.forwarding];
 }
 
 /** Leaves out a second port with the same name and protocol, which only manifests can have. */
@@ -230,7 +207,7 @@ class FamilyPart {
   }
 
   /** Says which clients may connect to load balancers of the Service. */
-  *guardInSteps(): Generator<undefined> {
+  *guard(): Generator<undefined> {
     const { nodeAddresses } = this.#context;
     const guarded = this.#addresses.filter(({ kind }) => kind === 'loadBalancerIP').length;
     const sharers = Math.max(1, guarded * this.ports.length);
@@ -247,22 +224,8 @@ class FamilyPart {
     this.#shared = { ...this.#shared, sourceRanges, nodeInSourceRanges };
   }
 
-  /** Whether the endpoints of the slices are indexed in one step. */
-  isSmall(slices: readonly EndpointSlice[]): boolean {
-    return (
-      this.ports.length <= portsAStep &&
-      slices.length === 1 &&
-      slices[0]!.ports.length <= portsAStep
-    );
-  }
-
-  /** Indexes the endpoints of the slices, which are few. */
-  gather(slices: readonly EndpointSlice[]): void {
-    this.#candidates.expect(this.ports, 0);
-    for (const slice of slices) this.#candidates.add(slice, 0);
-  }
-
-  *gatherInSteps(slices: readonly EndpointSlice[]): Generator<undefined> {
+  /** Indexes the endpoints of the slices. */
+  *gather(slices: readonly EndpointSlice[]): Generator<undefined> {
     for (let from = 0; from < this.ports.length; from += portsAStep) {
       if (from > 0) yield;
       this.#candidates.expect(this.ports, from);
@@ -278,11 +241,7 @@ class FamilyPart {
   }
 
   /** How many endpoints were gathered of each port. */
-  counts(): number[] {
-    return this.ports.map((port) => this.#candidates.count(port));
-  }
-
-  *countsInSteps(): Generator<undefined, number[]> {
+  *counts(): Generator<undefined, number[]> {
     const counts: number[] = [];
     for (const port of this.ports) {
       counts.push(this.#candidates.count(port));
@@ -313,20 +272,9 @@ class FamilyPart {
     return true;
   }
 
-  /** What becomes of the port if that takes one step; undefined = it takes more. */
-  inOneStep(port: ServicePort): Seen | undefined {
-    const isOneStep = this.#candidates.isOneStep(port);
-    if (!isOneStep || this.#asksForAll(port) || this.#asksForDeal(port)) return undefined;
-    const candidates = this.#candidates.gather(port, this.#endpointsMax);
-    const policy = this.#policy(port);
-    const pools = categorise(candidates, policy);
-    const forwarding = this.#forwarding(port, policy, pools, candidates.endpoints, undefined);
-    return { port, policy, candidates, forwarding };
-  }
-
-  /** As `inOneStep`, of any number of endpoints. */
-  *inSteps(port: ServicePort): Generator<undefined, Seen> {
-    const candidates = yield* this.#candidates.gatherInSteps(port, this.#endpointsMax);
+  /** What becomes of the port. */
+  *resolve(port: ServicePort): Generator<undefined, Seen> {
+    const candidates = yield* this.#candidates.gather(port, this.#endpointsMax);
     const all = this.#asksForAll(port) ? yield* this.#all(port) : candidates.endpoints;
     const policy = this.#policy(port);
     const pools = categorise(candidates, policy);
@@ -349,7 +297,7 @@ class FamilyPart {
   }
 
   *#all(port: ServicePort): Generator<undefined, EndpointList> {
-    return (yield* this.#candidates.gatherInSteps(port)).endpoints;
+    return (yield* this.#candidates.gather(port)).endpoints;
   }
 
   #policy(port: ServicePort): PortPolicy {
@@ -400,7 +348,7 @@ class FamilyPart {
   *#deal(port: ServicePort, pools: Pools): Generator<undefined, Forwarding['deal']> {
     const { namespace, name } = this.#service;
     const { balance: asked, slowStartMs } = this.#service.balancing ?? {};
-    const weights = yield* this.#candidates.weightsInSteps(port);
+    const weights = yield* this.#candidates.weights(port);
     const { dealing: here } = this.#context;
     const key = forwardingKey({ namespace, name, port: port.name, protocol: port.protocol });
     const health = this.#context.health?.parts(this.#family, key);

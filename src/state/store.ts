@@ -1,11 +1,12 @@
 /**
  * The state of the cluster: the newest record of each object, and which Services must be resolved
- * again. It has no I/O and no clock: a source applies changes, and the sync loop takes dirty keys.
+ * again. It has no I/O: a source applies changes, and the sync loop reads which Services changed.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { type CIDR, type Family, families, formatCIDR } from '../net/address.ts';
 import { mayHaveAny } from '../net/address-columns.ts';
 import type { Change, Resource, Taken } from './change.ts';
+import { Cursor, type Pending } from './cursor.ts';
 import type { Balance } from './deal.ts';
 import { sameService, sameSlice } from './equal.ts';
 import type { AddressKeys } from './node-sockets.ts';
@@ -30,9 +31,34 @@ const noMachines: AddressKeys = new Set();
 interface Known {
   service: Service | undefined;
   slices: OneOrMore<EndpointSlice>;
+  /** The steps that it took to resolve it last; 0: few. */
+  cost: number;
+}
+
+/**
+ * A Service that must be resolved again: it, its slices or what it depends on has changed. One that
+ * was added and deleted is among them, because it may have been resolved in between.
+ */
+export interface ChangedService extends Pending, Moment {
+  /** The steps that it takes to resolve it; undefined: it is not begun. */
+  steps: Generator<undefined, void> | undefined;
+  stepsTaken: number;
+  /** The first change since it was begun. */
+  again: Moment | undefined;
+}
+
+/** When a Service changed. */
+interface Moment {
+  /** How many changes there had been, with this one. */
+  readonly change: number;
+  /** `Clock.now` */
+  readonly sinceMs: number;
 }
 
 export class ClusterState {
+  /** The Services that must be resolved again. Until all is listed, none is next before `release`. */
+  readonly changed = new Cursor<ChangedService>();
+  readonly #now: () => number;
   /** By the key of the Service. */
   readonly #known = new Map<string, Known>();
   #serviceCount = 0;
@@ -47,20 +73,20 @@ export class ClusterState {
   /** Undefined: it does not matter where other machines are. */
   #machines: OtherMachines | undefined;
 
-  /**
-   * In arrival order. A Service that was added and deleted is among them, because it may have been
-   * resolved in between.
-   */
-  readonly #dirty = new Set<string>();
   /** Until all is listed: Services whose slices have arrived. The last one to change is last. */
   readonly #arrived = new Set<string>();
   readonly #synced = new Set<Resource>();
   readonly #triggerTimes: TriggerTimes;
   #revision = 0;
+  #changes = 0;
 
-  /** Trigger times of slices up to `startedMs` (milliseconds since the epoch) are ignored. */
-  constructor(startedMs = 0) {
+  /**
+   * Trigger times of slices up to `startedMs` (milliseconds since the epoch) are ignored. `now` is
+   * `Clock.now`; default: that of the system.
+   */
+  constructor(startedMs = 0, now = () => performance.now()) {
     this.#triggerTimes = new TriggerTimes(startedMs);
+    this.#now = now;
   }
 
   /** Applies a change. Repeating the current state changes nothing. */
@@ -73,7 +99,9 @@ export class ClusterState {
   /** The first complete list of this resource has arrived. */
   markSynced(resource: Resource): void {
     this.#synced.add(resource);
-    if (this.synced) this.#arrived.clear();
+    if (!this.synced) return;
+    this.#arrived.clear();
+    this.changed.releaseAll();
   }
 
   /** Whether anything may be deleted from the kernel: a missing list is not an empty list. */
@@ -86,46 +114,64 @@ export class ClusterState {
     return this.#revision;
   }
 
-  get dirtyCount(): number {
-    return this.#dirty.size;
-  }
-
   /**
-   * Keys (`ns/name`) of at most `limit` Services to resolve again, those first that have waited
-   * longest. A key without a Service is that of a deleted one.
+   * During the first lists: releases at most `limit` Services that are probably complete. A server
+   * lists the slices of a Service one after the other, so the last `spared` Services that got a
+   * slice are kept back.
    */
-  takeDirty(limit = Number.POSITIVE_INFINITY): string[] {
-    const keys: string[] = [];
-    for (const key of this.#dirty) {
-      if (keys.length >= limit) break;
-      keys.push(key);
-      this.#dirty.delete(key);
-    }
-    return keys;
-  }
-
-  /**
-   * During the first lists: keys of at most `limit` Services to resolve that are probably complete.
-   * A server lists the slices of a Service one after the other, so the last `spared` Services that
-   * got a slice are kept back.
-   */
-  takeArrived(limit: number, spared: number): string[] {
-    const keys: string[] = [];
+  release(limit: number, spared: number): void {
+    let left = limit;
     for (const key of this.#arrived) {
-      if (keys.length >= limit || this.#arrived.size <= spared) break;
+      if (left === 0 || this.#arrived.size <= spared) break;
+      left -= 1;
       this.#arrived.delete(key);
-      if (this.#dirty.delete(key)) keys.push(key);
+      const changed = this.changed.get(key);
+      if (changed !== undefined) this.changed.release(changed);
     }
-    return keys;
   }
 
-  /** Makes a Service dirty although it has not changed. */
+  /** A Service is resolved. `cost`: the steps that it took; 0: few. */
+  resolved(changed: ChangedService, cost = 0): void {
+    const { again, key } = changed;
+    const known = this.#known.get(key);
+    if (known !== undefined) known.cost = cost;
+    this.changed.done(changed);
+    if (again !== undefined) this.#add(key, again);
+  }
+
+  /** How often Services have changed. */
+  get changes(): number {
+    return this.#changes;
+  }
+
+  /** Whether a Service waits that was among the first `changes` to change. */
+  waits(changes: number): boolean {
+    for (const { change } of this.changed) if (change <= changes) return true;
+    return false;
+  }
+
+  /** Has a Service resolved again although it has not changed. */
   touch(key: string): void {
-    if (this.service(key) !== undefined) this.#dirty.add(key);
+    if (this.service(key) !== undefined) this.#change(key);
+  }
+
+  #change(key: string): void {
+    const changed = this.changed.get(key);
+    if (changed !== undefined && (changed.steps === undefined || changed.again)) return;
+    this.#changes += 1;
+    const moment = { change: this.#changes, sinceMs: this.#now() };
+    if (changed === undefined) this.#add(key, moment);
+    else changed.again = moment;
+  }
+
+  #add(key: string, moment: Moment): void {
+    const cost = this.#known.get(key)?.cost ?? 0;
+    const waiting = { steps: undefined, stepsTaken: 0, again: undefined, cost, group: undefined };
+    this.changed.add({ key, ...moment, ...waiting }, this.synced);
   }
 
   /**
-   * Makes Services dirty that ask for this balance; `random` is that of weights and slow starts
+   * Touches Services that ask for this balance; `random` is that of weights and slow starts
    * alone, too.
    */
   touchBalanced(balance: Balance): void {
@@ -142,7 +188,7 @@ export class ClusterState {
 
   /** Whether the Service has to be resolved again. */
   isDirty(key: string): boolean {
-    return this.#dirty.has(key);
+    return this.changed.get(key) !== undefined;
   }
 
   /** Takes the trigger times that were added for a Service since the last call. */
@@ -262,7 +308,7 @@ export class ClusterState {
     this.#unserved.delete(key);
     known.service = service;
     if (previous === undefined) this.#serviceCount += 1;
-    this.#dirty.add(key);
+    this.#change(key);
     this.#noteArrival(key, known);
     return true;
   }
@@ -279,11 +325,11 @@ export class ClusterState {
     known.service = undefined;
     this.#serviceCount -= 1;
     this.#forgetIfEmpty(key, known);
-    this.#dirty.add(key);
+    this.#change(key);
     return true;
   }
 
-  /** Services are dirty whose problems may have changed. */
+  /** Touches Services whose problems may have changed. */
   #setUnused(unused: UnusedSlice): boolean {
     const services = this.#unused.set(unused);
     for (const service of services) this.touch(service);
@@ -320,7 +366,7 @@ export class ClusterState {
     if (slice.triggerTimeMs !== previous?.triggerTimeMs) {
       this.#triggerTimes.record(service, slice.family, slice.triggerTimeMs);
     }
-    if (known.service !== undefined) this.#dirty.add(service);
+    if (known.service !== undefined) this.#change(service);
     this.#noteArrival(service, known);
     return true;
   }
@@ -352,7 +398,7 @@ export class ClusterState {
     this.#noteServers(service);
     this.#forgetIfEmpty(service, known);
     this.#triggerTimes.drop(service, family);
-    if (known.service !== undefined) this.#dirty.add(service);
+    if (known.service !== undefined) this.#change(service);
     return true;
   }
 
@@ -360,7 +406,7 @@ export class ClusterState {
   #at(key: string): Known {
     let known = this.#known.get(key);
     if (known === undefined) {
-      known = { service: undefined, slices: noSlices };
+      known = { service: undefined, slices: noSlices, cost: 0 };
       this.#known.set(key, known);
     }
     return known;
@@ -380,7 +426,7 @@ export class ClusterState {
     return true;
   }
 
-  /** Makes Services dirty that have one of these addresses, and perhaps some that have many. */
+  /** Touches Services that have one of these addresses, and perhaps some that have many. */
   touchAt(addresses: AddressKeys): void {
     if (addresses.size === 0) return;
     const isAt = mayHaveAny(addresses);
@@ -395,7 +441,7 @@ export class ClusterState {
     for (const slice of this.#slices.values()) if (isConcerned(slice)) this.touch(slice.service);
   }
 
-  /** Makes Services with source ranges dirty: whether they include the node may have changed. */
+  /** Touches Services with source ranges: whether they include the node may have changed. */
   #touchSourceRanged(): void {
     for (const [key, { service }] of this.#known) {
       if (service !== undefined && service.loadBalancerSourceRanges.length > 0) this.touch(key);

@@ -2,14 +2,25 @@
 import { asKernelFailure } from '../kernel/failures.ts';
 import type { ApplyResult, Kernel, KernelFailure } from '../kernel/kernel.ts';
 import type { Batch, Planner } from '../modes/mode.ts';
+import type { Forwarding } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import type { Pacer } from '../time/pacer.ts';
-import type { Cause } from './cause.ts';
+import { type Cause, joined } from './cause.ts';
 import type { Observer, Purpose } from './events.ts';
 import type { InForce } from './in-force.ts';
-import { type Change, PlannedChanges } from './planned-changes.ts';
 import type { Ruleset } from './ruleset.ts';
 import type { Tracked, TrackedForwardings } from './tracked.ts';
+
+/** The change of one Forwarding. */
+export interface Change {
+  readonly record: Tracked;
+  /** Undefined = it is no longer desired. */
+  readonly next: Forwarding | undefined;
+  readonly cause: Cause | undefined;
+}
+
+/** Changes that come into force together, each Forwarding once, in the order of the last ones. */
+type Changes = Map<Tracked, Change>;
 
 /** A batch that the kernel refused, or a Forwarding that could not be translated. */
 export interface Failure {
@@ -39,7 +50,7 @@ interface ApplierOptions {
 
 /** A batch in flight, or changes for which nothing has to be written. */
 interface Flight {
-  readonly changes: PlannedChanges;
+  readonly changes: Changes;
   readonly outcome: Promise<Failure | undefined>;
 }
 
@@ -78,7 +89,7 @@ interface Plan {
 export class Applier {
   readonly #options: ApplierOptions;
   readonly #planner: Planner;
-  #planned = new PlannedChanges();
+  #planned: Changes = new Map();
   #flight: Flight | undefined;
   /** The batch in flight was refused, and `#landed` has not said so yet. */
   #isRefused = false;
@@ -99,7 +110,7 @@ export class Applier {
 
   /** Forgets what was planned, because a repair plans everything. */
   forget(): void {
-    this.#planned = new PlannedChanges();
+    this.#planned = new Map();
   }
 
   /** What all batches have cost: the time of this process for them, and of the kernel. */
@@ -116,10 +127,15 @@ export class Applier {
     this.#stopping = true;
   }
 
-  /** Records a change that the planner has. Changes come into force in this order. */
+  /**
+   * Records a change that the planner has. Changes come into force in this order, also if the
+   * Forwarding has one already: it may claim a frontend that another one has released since then.
+   */
   note({ record, next, cause }: Change): void {
     this.#options.tracked.setPlanned(record, next);
-    this.#planned.add(record, next, cause);
+    const earlier = this.#planned.get(record);
+    if (earlier !== undefined) this.#planned.delete(record);
+    this.#planned.set(record, { record, next, cause: joined(earlier?.cause, cause) });
   }
 
   /**
@@ -182,7 +198,7 @@ export class Applier {
 
   /** Applies a batch that holds no changes. Nothing else may be in flight. */
   async apply(batch: Batch, purpose: Purpose): Promise<Failure | undefined> {
-    this.#launch(batch, new PlannedChanges(), purpose, 0);
+    this.#launch(batch, new Map(), purpose, 0);
     return this.#landed();
   }
 
@@ -192,15 +208,15 @@ export class Applier {
     this.#flight = undefined;
     this.#isRefused = false;
     if (failure === undefined) return undefined;
-    const lost = [...failure.lost, ...this.#planned];
-    this.#planned = new PlannedChanges();
+    const lost = [...failure.lost, ...this.#planned.values()];
+    this.#planned = new Map();
     return { ...failure, lost };
   }
 
   /** Sends what waits. A batch that can't be encoded counts as refused. */
   #send(purpose: Purpose): Failure | undefined {
     const changes = this.#planned;
-    this.#planned = new PlannedChanges();
+    this.#planned = new Map();
     const { pendingBytes } = this.#planner;
     const startedMs = this.#options.clock.now();
     try {
@@ -214,13 +230,13 @@ export class Applier {
     }
   }
 
-  #launch(batch: Batch, changes: PlannedChanges, purpose: Purpose, pendingBytes: number): void {
+  #launch(batch: Batch, changes: Changes, purpose: Purpose, pendingBytes: number): void {
     this.#flight = { changes, outcome: this.#fly(batch, changes, purpose, pendingBytes) };
   }
 
   async #fly(
     batch: Batch,
-    changes: PlannedChanges,
+    changes: Changes,
     purpose: Purpose,
     pendingBytes: number,
   ): Promise<Failure | undefined> {
@@ -245,7 +261,7 @@ export class Applier {
       this.#isRefused = true;
       return this.#refused(batch, changes, result);
     }
-    const { oldest, triggerTimesMs } = causeOf(changes);
+    const { oldest, triggerTimesMs } = causeOf(changes.values());
     this.#options.observer({
       kind: 'committed',
       family: this.#planner.family,
@@ -271,37 +287,34 @@ export class Applier {
 
   #refused(
     batch: Batch,
-    changes: PlannedChanges,
+    changes: Changes,
     { failures, partly }: Extract<ApplyResult, { kind: 'failed' }>,
   ): Failure {
     const culprits = new Set(failures.flatMap((failure) => batch.culprits(failure)));
-    if (failures.some(deniesAll)) return { lost: [...changes], culprits: [], failures, partly };
+    if (failures.some(deniesAll))
+      return { lost: [...changes.values()], culprits: [], failures, partly };
     return { ...this.#blame(culprits, changes, failures), partly };
   }
 
   /**
    * Finds the culprits. When there are none, batches shrink until a refused one holds one change.
    */
-  #blame(
-    culprits: Set<string>,
-    changes: PlannedChanges,
-    failures: readonly KernelFailure[],
-  ): Failure {
+  #blame(culprits: Set<string>, changes: Changes, failures: readonly KernelFailure[]): Failure {
     if (culprits.size === 0) {
       const { suspected } = this.#options;
       const shrunk = this.#isShrunk;
-      const [only] = changes.size === 1 ? changes : [];
-      const key = only?.record.key;
+      const [only] = changes.size === 1 ? changes.keys() : [];
+      const key = only?.key;
       if (key !== undefined && (shrunk || suspected(key))) culprits.add(key);
       this.#bytesMax = Math.max(1, Math.floor(this.#bytesMax / shrinkFactor));
     }
-    return { lost: [...changes], culprits: [...culprits], failures, partly: false };
+    return { lost: [...changes.values()], culprits: [...culprits], failures, partly: false };
   }
 
   async #untranslatable({ key }: Tracked, error: Error): Promise<Failure> {
     const failure = await this.#landed();
-    const lost = failure?.lost ?? [...this.#planned];
-    this.#planned = new PlannedChanges();
+    const lost = failure?.lost ?? [...this.#planned.values()];
+    this.#planned = new Map();
     const own = asKernelFailure(error);
     return {
       lost,
@@ -311,11 +324,11 @@ export class Applier {
     };
   }
 
-  async #putInForce(changes: PlannedChanges): Promise<undefined> {
+  async #putInForce(changes: Changes): Promise<undefined> {
     const { clock, inForce, newPacer } = this.#options;
     const pacer = newPacer();
     let startedMs = clock.now();
-    for (const { record, next, cause } of changes) {
+    for (const { record, next, cause } of changes.values()) {
       inForce.set(record, next, cause);
       if (!pacer.due) continue;
       this.#spentMs += clock.now() - startedMs;

@@ -6,17 +6,11 @@ import { formatConflict, formatConflictForLoser } from '../state/conflict.ts';
 import { type Balance, formatFallback } from '../state/deal.ts';
 import { sameForwarding } from '../state/equal.ts';
 import { externalIPNotices, formatExternalIPNotice } from '../state/external-ips.ts';
-import {
-  type FrontendOwners,
-  isOneStep,
-  type Ownership,
-  transferred,
-} from '../state/frontend-owners.ts';
+import { type FrontendOwners, type Ownership, transferred } from '../state/frontend-owners.ts';
 import type { NamespaceShares } from '../state/namespace-shares.ts';
 import { noSockets } from '../state/node-sockets.ts';
 import { kept, listOf, type OneOrMore } from '../state/one-or-more.ts';
-import { type ResolveContext, resolveInOneStep, resolveInSteps } from '../state/resolve.ts';
-import { finish } from '../state/steps.ts';
+import { type ResolveContext, resolveInSteps } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
 import { type Forwarding, type Service, serviceKey } from '../state/types.ts';
@@ -62,7 +56,6 @@ const noKeys: readonly string[] = [];
 const noRecords: readonly Tracked[] = [];
 const noForwardings: readonly Forwarding[] = [];
 const noTimes: readonly number[] = [];
-const noExcess: readonly Excess[] = [];
 
 export class Desired {
   readonly #options: DesiredOptions;
@@ -96,66 +89,13 @@ export class Desired {
   /**
    * Resolves one Service again and sets what each family desires of it, and of other Services which
    * lose or gain frontends with it. That is done in one step: no frontend is ever desired twice. A
-   * Service that can't be resolved keeps what it has. Returns undefined if all is done, as for most
-   * Services, or the steps to take. Between them other Services may be refreshed, but not this one.
+   * Service that can't be resolved keeps what it has. Most Services take one step. Between two steps
+   * other Services may be refreshed, but not this one.
    */
-  refresh(name: string, receivedMs: number): Generator<undefined, void> | undefined {
-    const triggers = this.#options.state.takeTriggerTimes(name);
+  *refresh(name: string, receivedMs: number): Generator<undefined, void> {
+    const { owners, state } = this.#options;
+    const triggers = state.takeTriggerTimes(name);
     this.#countInNamespace(name);
-    if (this.#refreshAtOnce(name, receivedMs, triggers)) return undefined;
-    return this.#inSteps(name, receivedMs, triggers);
-  }
-
-  /** Other Services are resolved again if their limits change with what this one asks for. */
-  #countInNamespace(name: string): void {
-    const { shares, state } = this.#options;
-    if (shares === undefined) return;
-    const changed = shares.count(name, state.service(name), state.slices(name));
-    for (const other of changed) state.touch(other);
-  }
-
-  /**
-   * Returns whether it has done all: otherwise the Service may take more than one step. A generator
-   * would be an object with all of its variables.
-   */
-  #refreshAtOnce(name: string, receivedMs: number, triggers: readonly TriggerTime[]): boolean {
-    const { owners, state } = this.#options;
-    const service = state.service(name);
-    const parts = this.#parts(name);
-    for (const { before } of parts) if (before.length > 1) return false;
-    try {
-      const known = this.#options.context();
-      let resolved: readonly Forwarding[] | undefined = noForwardings;
-      if (service !== undefined) resolved = this.#resolveInOneStep(service, known, parts);
-      if (resolved === undefined || !isOneStep(resolved)) return false;
-      for (const part of parts) {
-        part.keys = keysOf(resolved, part.sync.family);
-        if (!hasSameKey(part)) part.gone = part.before;
-      }
-      const owned =
-        service === undefined
-          ? this.#release(name)
-          : owners.set(service, resolved, known.nodeSockets);
-      this.#set(name, parts, owned);
-      const cause = this.#causeOf(receivedMs);
-      for (const part of parts) {
-        const why = withTimes(cause, triggers, part.sync.family);
-        mark(part.sync, name, changedBy(part), 0, why, cause);
-      }
-      if (isOfOthers(owned)) finish(this.#report(owned, cause));
-    } catch (error) {
-      this.#unresolvable(name, error as Error);
-    }
-    return true;
-  }
-
-  /** Some steps are not generators of their own, for the same reason. */
-  *#inSteps(
-    name: string,
-    receivedMs: number,
-    triggers: readonly TriggerTime[],
-  ): Generator<undefined, void> {
-    const { owners, state } = this.#options;
     const service = state.service(name);
     try {
       const known = this.#options.context();
@@ -166,25 +106,33 @@ export class Desired {
         part.keys = keysOf(resolved, part.sync.family);
         if (!hasSameKey(part)) part.gone = yield* without(part.before, part.keys);
       }
-      let owned: Ownership;
-      if (service === undefined) owned = this.#release(name);
-      else if (isOneStep(resolved)) owned = owners.set(service, resolved, known.nodeSockets);
-      else owned = yield* owners.setInSteps(service, resolved, known.nodeSockets);
+      const owned =
+        service === undefined
+          ? this.#release(name)
+          : yield* owners.set(service, resolved, known.nodeSockets);
       this.#set(name, parts, owned);
       const cause = this.#causeOf(receivedMs);
       for (const part of parts) {
         const changed = changedBy(part);
-        for (let from = 0; from < changed.length; from += keysAStep) {
-          if (from > 0) yield;
+        for (let i = 0; i < changed.length; i += 1) {
+          if (i % keysAStep === keysAStep - 1) yield;
           // Trigger times belong to the Service: they go with the first of its ports.
-          const why = from === 0 ? withTimes(cause, triggers, part.sync.family) : cause;
-          mark(part.sync, name, changed, from, why, cause);
+          const why = i === 0 ? withTimes(cause, triggers, part.sync.family) : cause;
+          part.sync.changed(changed[i]!, why, name);
         }
       }
       if (isOfOthers(owned)) yield* this.#report(owned, cause);
     } catch (error) {
       this.#unresolvable(name, error as Error);
     }
+  }
+
+  /** Other Services are resolved again if their limits change with what this one asks for. */
+  #countInNamespace(name: string): void {
+    const { shares, state } = this.#options;
+    if (shares === undefined) return;
+    const changed = shares.count(name, state.service(name), state.slices(name));
+    for (const other of changed) state.touch(other);
   }
 
   /**
@@ -223,21 +171,6 @@ export class Desired {
     slowStarts?.forget(name);
     departures?.forget(name);
     return { ...owners.release(name), forwardings: [] };
-  }
-
-  /** As `#resolve`, for a Service that takes one step; undefined = it may take more. */
-  #resolveInOneStep(
-    service: Service,
-    known: ResolveContext,
-    parts: readonly Part[],
-  ): readonly Forwarding[] | undefined {
-    const { departures, slowStarts, state } = this.#options;
-    if (slowStarts?.concerns(service) || departures?.concerns(service)) return undefined;
-    const forwardings = resolveInOneStep(service, state.servedSlices(service.key), known);
-    if (forwardings === undefined) return undefined;
-    this.#note(service, known, forwardings, noExcess);
-    shareEqual(forwardings, 0, parts);
-    return forwardings;
   }
 
   *#resolve(
@@ -394,21 +327,6 @@ function keysOf(forwardings: readonly Forwarding[], family: Family): readonly st
 
 function changedBy({ gone, records }: Part): readonly Tracked[] {
   return gone.length === 0 ? records : [...records, ...gone];
-}
-
-/** Marks `keysAStep` of the Service, beginning at `from`: the first one because of `why`. */
-function mark(
-  sync: FamilySync,
-  service: string,
-  records: readonly Tracked[],
-  from: number,
-  why: Cause,
-  whyOthers: Cause,
-): void {
-  const to = Math.min(records.length, from + keysAStep);
-  for (let i = from; i < to; i += 1) {
-    sync.changed(records[i]!, i === from ? why : whyOthers, service);
-  }
 }
 
 /** Those whose keys are not among the others. */

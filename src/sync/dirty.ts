@@ -1,19 +1,17 @@
+import { Cursor, type Pending } from '../state/cursor.ts';
 import { slotsOf } from '../state/deal.ts';
 import type { Forwarding } from '../state/types.ts';
 import { type Cause, joined } from './cause.ts';
-import { CostGroups, type Waiting } from './cost-groups.ts';
 import type { Tracked } from './tracked.ts';
 
 /** Forwardings, and why each changed, where that is known. */
 export type Causes = Map<Tracked, Cause | undefined>;
 
 /**
- * What is marked of a Service. Most have one port, and need no Map of their own. It costs what all
- * that was marked costs until nothing is left.
+ * What is marked of a Service, whose key it has. Most have one port, and need no Map of their own.
+ * It costs what all that was marked costs until nothing is left.
  */
-interface Marked extends Waiting {
-  /** Its `namespace/name`. */
-  readonly service: string;
+interface Marked extends Pending {
   /** The next Forwarding, and why it changed. */
   record: Tracked;
   cause: Cause | undefined;
@@ -33,24 +31,22 @@ const smallMax = 4 ** smallGroups;
  * many (`CostGroups`).
  */
 export class DirtyForwardings {
-  /** By Service. */
-  readonly #waiting = new Map<string, Marked>();
-  #groups = new CostGroups<Marked>();
+  readonly #services = new Cursor<Marked>();
   /** Undefined: all. */
   #groupsNow: number | undefined;
 
   get any(): boolean {
-    return this.#waiting.size > 0;
+    return this.#services.size > 0;
   }
 
   /** The number of Services with dirty Forwardings. */
   get services(): number {
-    return this.#waiting.size;
+    return this.#services.size;
   }
 
   /** `Clock.now` when the change came that is next; undefined = nothing from outside is next. */
   get nextReceivedMs(): number | undefined {
-    return this.#groups.next()?.cause?.receivedMs;
+    return this.#services.next()?.cause?.receivedMs;
   }
 
   /** Whether `next` and `take` leave Services out whose changes have many elements. */
@@ -64,7 +60,7 @@ export class DirtyForwardings {
 
   /** Whether the next one belongs to a Service whose change has many elements. */
   get isNextLarge(): boolean {
-    return (this.#groups.next(this.#groupsNow)?.cost ?? 0) >= smallMax;
+    return (this.#services.next(this.#groupsNow)?.cost ?? 0) >= smallMax;
   }
 
   /**
@@ -73,63 +69,57 @@ export class DirtyForwardings {
    * and has to be hashed. Returns whether the change of the Service has few elements so far.
    */
   mark(record: Tracked, cause: Cause | undefined, service = serviceOf(record.key)): boolean {
-    const marked = this.#waiting.get(service);
+    const marked = this.#services.get(service);
     if (marked === undefined) {
       const cost = elementsOf(record);
-      const added = { service, record, cause, rest: undefined, cost, group: undefined };
-      this.#waiting.set(service, added);
-      this.#groups.add(added);
+      this.#services.add({ key: service, record, cause, rest: undefined, cost, group: undefined });
       return cost < smallMax;
     }
     if (marked.record === record) marked.cause = joined(marked.cause, cause);
     else {
       marked.rest ??= new Map();
-      if (!marked.rest.has(record)) this.#groups.grow(marked, elementsOf(record));
+      if (!marked.rest.has(record)) this.#services.grow(marked, elementsOf(record));
       marked.rest.set(record, joined(marked.rest.get(record), cause));
     }
     return marked.cost < smallMax;
   }
 
   has(record: Tracked): boolean {
-    const marked = this.#waiting.get(serviceOf(record.key));
+    const marked = this.#services.get(serviceOf(record.key));
     return marked?.record === record || marked?.rest?.has(record) === true;
   }
 
   delete(record: Tracked): void {
-    const marked = this.#waiting.get(serviceOf(record.key));
+    const marked = this.#services.get(serviceOf(record.key));
     if (marked === undefined) return;
     if (marked.record !== record) marked.rest?.delete(record);
-    else if (!advance(marked)) {
-      this.#groups.remove(marked);
-      this.#waiting.delete(marked.service);
-    }
+    else if (!advance(marked)) this.#services.done(marked);
   }
 
   /** The next one. */
   get next(): Tracked | undefined {
-    return this.#groups.next(this.#groupsNow)?.record;
+    return this.#services.next(this.#groupsNow)?.record;
   }
 
   /** Removes the next one and returns why it changed. Its Service goes to the end. */
   take(): Cause | undefined {
-    const marked = this.#groups.next(this.#groupsNow);
+    const marked = this.#services.next(this.#groupsNow);
     if (marked === undefined) return undefined;
     const { cause, record } = marked;
-    this.#groups.take(elementsOf(record), this.#groupsNow);
-    if (advance(marked)) this.#groups.add(marked);
-    else this.#waiting.delete(marked.service);
+    this.#services.take(elementsOf(record), this.#groupsNow);
+    if (advance(marked)) this.#services.release(marked);
+    else this.#services.done(marked);
     return cause;
   }
 
   /** Removes and returns all. */
   takeAll(): Causes {
     const all: Causes = new Map();
-    for (const { cause, record, rest } of this.#groups) {
-      all.set(record, cause);
-      for (const [other, why] of rest ?? []) all.set(other, why);
+    for (const marked of this.#services) {
+      all.set(marked.record, marked.cause);
+      for (const [other, why] of marked.rest ?? []) all.set(other, why);
+      this.#services.done(marked);
     }
-    this.#waiting.clear();
-    this.#groups = new CostGroups();
     return all;
   }
 }

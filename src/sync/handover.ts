@@ -3,8 +3,7 @@ import type { Planner } from '../modes/mode.ts';
 import { type FrontendKey, frontendKey } from '../state/frontend-key.ts';
 import type { Forwarding } from '../state/types.ts';
 import { inTurns, type Pause } from '../time/pacer.ts';
-import type { Applier } from './applier.ts';
-import type { Change } from './planned-changes.ts';
+import type { Applier, Change } from './applier.ts';
 import type { Tracked, TrackedForwardings } from './tracked.ts';
 
 interface HandoverOptions {

@@ -1,6 +1,6 @@
 /**
- * The sync loop. Events mark Services dirty, the loop resolves them at its own pace, and each
- * family brings its part of the kernel up to date.
+ * The sync loop. It resolves the Services that changed at its own pace, and each family brings its
+ * part of the kernel up to date.
  */
 import { type Clock, isDue, Wakeup } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
@@ -13,12 +13,10 @@ interface SyncLoopOptions extends DesiredOptions {
   readonly sliceMs: number;
 }
 
-/** Services taken from the state at a time. */
+/** Services that are released at a time while lists stream in. */
 const chunkServices = 256;
 
-/**
- * This many Services wait while lists stream in, because they may still get slices (`takeArrived`).
- */
+/** This many Services wait while lists stream in, because they may still get slices. */
 const sparedServices = 64;
 
 /** While events arrive, reading gets this many times the time of resolving. */
@@ -34,24 +32,23 @@ export class SyncLoop {
   readonly #desired: Desired;
   readonly #refresher: Refresher;
   readonly #wakeup: Wakeup;
-  /** `Clock.now` of the first change that is not resolved yet. */
-  #receivedMs: number | undefined;
-  #resolving = false;
+  /** Something has changed, perhaps what all Services depend on. */
+  #isAwake = false;
 
   constructor(options: SyncLoopOptions) {
     this.#options = options;
     this.#clock = options.clock;
     this.#families = options.families;
     this.#desired = new Desired(options);
-    const { clock, sliceMs } = options;
-    const refresh = (name: string, receivedMs: number) => this.#desired.refresh(name, receivedMs);
-    this.#refresher = new Refresher({ clock, refresh, shareMs: sliceMs / 2 });
+    const { clock, sliceMs, state } = options;
+    const refresh = this.#desired.refresh.bind(this.#desired);
+    this.#refresher = new Refresher({ clock, state, refresh, shareMs: sliceMs / 2 });
     this.#wakeup = new Wakeup(options.clock);
   }
 
   /** The state has changed. It is cheap enough to be called for each of thousands of events. */
   wake(): void {
-    this.#receivedMs ??= this.#clock.now();
+    this.#isAwake = true;
     this.#wakeup.wake();
   }
 
@@ -62,8 +59,8 @@ export class SyncLoop {
 
   /** All that `wake` announced is in force in every family (see `FamilySync.upToDate`). */
   get upToDate(): boolean {
-    const resolved = this.#receivedMs === undefined && !this.#resolving;
-    return resolved && this.#families.every((family) => family.upToDate);
+    const isResolved = !this.#isAwake && this.#options.state.changed.size === 0;
+    return isResolved && this.#families.every((family) => family.upToDate);
   }
 
   /**
@@ -80,9 +77,9 @@ export class SyncLoop {
   async #lead(signal: AbortSignal): Promise<void> {
     await this.#resolveAhead(signal);
     if (signal.aborted) return;
-    // Only what is dirty now, and what depends on that: changes may never end, and the families
-    // wait for `listed`.
-    await this.#resolve(signal, 2);
+    // What depends on what has changed by now, too.
+    await this.#resolveUntilNow(signal);
+    await this.#resolveUntilNow(signal);
     await this.#awaitAnswers(signal);
     this.#desired.listed();
     for (const family of this.#families) family.listed();
@@ -94,7 +91,13 @@ export class SyncLoop {
     const answers = this.#options.balances?.answers;
     if (answers === undefined) return;
     await answers;
-    if (!signal.aborted) await this.#resolve(signal, 1);
+    await this.#resolveUntilNow(signal);
+  }
+
+  /** Resolves what has changed by now: changes may never end, and the families wait for `listed`. */
+  async #resolveUntilNow(signal: AbortSignal): Promise<void> {
+    this.#options.context();
+    await this.#resolve(signal, this.#options.state.changes);
   }
 
   /** Resolves Services until the lists are complete. A Service that changes is resolved again. */
@@ -104,9 +107,7 @@ export class SyncLoop {
     /** When to notify the families of resolved Services; undefined = they know all. */
     let notifyAtMs: number | undefined;
     while (!state.synced && !signal.aborted) {
-      const receivedMs = this.#received();
-      const names = state.takeArrived(chunkServices, sparedServices);
-      for (const name of names) this.#refresher.add(name, receivedMs);
+      state.release(chunkServices, sparedServices);
       if (!this.#refresher.idle) {
         await this.#work(pacer);
         notifyAtMs ??= clock.now() + resolveLongestMs;
@@ -116,7 +117,7 @@ export class SyncLoop {
         this.#notify();
         notifyAtMs = undefined;
       }
-      if (names.length > 0 || !this.#refresher.idle) continue;
+      if (!this.#refresher.idle) continue;
       await pacer.rest();
       await this.#wakeup.wait(notifyAtMs && notifyAtMs - clock.now());
     }
@@ -131,35 +132,22 @@ export class SyncLoop {
     }
   }
 
-  /**
-   * Resolves what is dirty, and what becomes dirty since, in rounds: the Services of a round
-   * were dirty when it began.
-   */
-  async #resolve(signal: AbortSignal, roundsMax = Number.POSITIVE_INFINITY): Promise<void> {
-    this.#resolving = true;
+  /** Resolves what was among the first `changes`; default: until nothing waits. */
+  async #resolve(signal: AbortSignal, changes = Number.POSITIVE_INFINITY): Promise<void> {
     const { state } = this.#options;
     const pacer = new Pacer(this.#clock, this.#options.sliceMs);
-    let rounds = 0;
-    let round = { receivedMs: 0, left: 0 };
     while (!signal.aborted) {
-      if (round.left === 0 && rounds < roundsMax) {
-        // Makes Services dirty that depend on what has changed of this node.
-        this.#options.context();
-        round = { receivedMs: this.#received(), left: state.dirtyCount };
-        rounds += 1;
-      }
-      const names = state.takeDirty(Math.min(round.left, chunkServices));
-      round.left -= names.length;
-      for (const name of names) this.#refresher.add(name, round.receivedMs);
-      if (this.#refresher.idle) break;
+      this.#isAwake = false;
+      // Touches Services that depend on what has changed of this node.
+      this.#options.context();
+      if (!state.waits(changes)) break;
       await this.#work(pacer);
       this.#notify();
     }
     this.#notify();
-    this.#resolving = false;
   }
 
-  /** Refreshes Services that were added, for one slice. */
+  /** Refreshes Services for one slice. */
   async #work(pacer: Pacer): Promise<void> {
     this.#refresher.work(pacer);
     if (pacer.due) await this.#rest(pacer);
@@ -177,13 +165,6 @@ export class SyncLoop {
       revision = state.revision;
       await pacer.rest();
     } while (state.synced && state.revision !== revision && clock.now() < untilMs);
-  }
-
-  /** `Clock.now` of the first change since this was last asked. */
-  #received(): number {
-    const receivedMs = this.#receivedMs ?? this.#clock.now();
-    this.#receivedMs = undefined;
-    return receivedMs;
   }
 
   #notify(): void {

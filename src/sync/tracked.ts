@@ -15,8 +15,6 @@ export class Tracked {
   planned: Forwarding | undefined = undefined;
   /** What the kernel has acknowledged. During a repair, what the repair has come to. */
   inForce: Forwarding | undefined = undefined;
-  /** Its place among the planned changes that it is part of (`PlannedChanges`). */
-  slot = 0;
 
   constructor(key: string) {
     this.key = key;

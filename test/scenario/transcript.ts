@@ -69,7 +69,7 @@ function parse(file: string): [title: string, sections: Section[]] {
 class ScriptedNode {
   readonly #kernel = new FakeKernel();
   readonly #clock = new ToyClock();
-  readonly #state = new ClusterState();
+  readonly #state = new ClusterState(0, () => this.#clock.now());
   readonly #decode = decodeContext('here');
   readonly #loop: SyncLoop;
   readonly #abort = new AbortController();

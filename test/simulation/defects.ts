@@ -93,7 +93,7 @@ export const defects: readonly Defect[] = [
   {
     name: 'a deleted slice does not make its Service change',
     file: 'state/store.ts',
-    from: 'this.#triggerTimes.drop(service, family);\n    if (known.service !== undefined) this.#dirty.add(service);',
+    from: 'this.#triggerTimes.drop(service, family);\n    if (known.service !== undefined) this.#change(service);',
     to: 'this.#triggerTimes.drop(service, family);',
   },
   {
@@ -236,7 +236,7 @@ export const defects: readonly Defect[] = [
   {
     name: 'a deleted Service stays',
     file: 'state/store.ts',
-    from: 'this.#forgetIfEmpty(key, known);\n    this.#dirty.add(key);',
+    from: 'this.#forgetIfEmpty(key, known);\n    this.#change(key);',
     to: 'this.#forgetIfEmpty(key, known);',
   },
   {

@@ -74,7 +74,7 @@ export class ModeNode {
   /** Since the last edit, by flow. */
   readonly #answers = new Map<string, Odds>();
   #interfacesChanged = (): void => {};
-  #state = new ClusterState();
+  #state = new ClusterState(0, () => this.#clock.now());
   #engine!: Engine;
   #progress = new Progress([]);
   #settings: unknown;
@@ -251,7 +251,7 @@ export class ModeNode {
     await this.stop();
     this.kernel.restart();
     this.#settings = undefined;
-    this.#state = new ClusterState();
+    this.#state = new ClusterState(0, () => this.#clock.now());
     for (const raw of this.#objects.values()) this.#put(raw);
   }
 

@@ -48,7 +48,7 @@ export function statusNow(agent: AgentState): Status {
     families: families.map((sync) => familyOf(sync, agent.eventHistory.of(sync.family))),
     services: {
       known: state.serviceCount,
-      waiting: state.dirtyCount,
+      waiting: state.changed.size,
       setAside: aside.length,
       overLimit: engine?.overLimit ?? 0,
       leftOut: agent.heapGuard.leftOut.count,

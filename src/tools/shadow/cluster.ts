@@ -7,6 +7,7 @@ import type { Change, Resource, Taken } from '../../state/change.ts';
 import { FrontendOwners, type Transfer, transferred } from '../../state/frontend-owners.ts';
 import { NamespaceShares } from '../../state/namespace-shares.ts';
 import { resolve } from '../../state/resolve.ts';
+import { finish } from '../../state/steps.ts';
 import { ClusterState } from '../../state/store.ts';
 import type { Forwarding } from '../../state/types.ts';
 
@@ -68,8 +69,10 @@ export class ShadowCluster {
     if (context !== this.#context)
       for (const key of this.state.serviceKeys()) this.state.touch(key);
     this.#context = context;
-    while (this.state.dirtyCount > 0) {
-      for (const key of this.state.takeDirty()) this.#refresh(key, context);
+    const { changed } = this.state;
+    for (let one = changed.next(); one !== undefined; one = changed.next()) {
+      this.state.resolved(one);
+      this.#refresh(one.key, context);
     }
     for (const forwardings of this.#forwardings.values()) yield* forwardings;
   }
@@ -86,7 +89,9 @@ export class ShadowCluster {
       return;
     }
     const desired = resolve(service, slices, context);
-    const { forwardings, transfers } = this.#owners.set(service, desired, context.nodeSockets);
+    const { forwardings, transfers } = finish(
+      this.#owners.set(service, desired, context.nodeSockets),
+    );
     this.#forwardings.set(key, forwardings);
     this.#transfer(transfers);
   }

@@ -16,7 +16,7 @@ import { noLimits } from '../../../src/state/budget.ts';
 import { keysOf } from '../../../src/state/node-sockets.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import { systemClock } from '../../../src/time/clock.ts';
-import { address, cidr, node, ready, service, slice } from '../state/build.ts';
+import { address, cidr, node, ready, service, slice, takeChanged } from '../state/build.ts';
 import { machine } from './machine.ts';
 
 const anyAddress = address('0.0.0.0');
@@ -339,17 +339,17 @@ describe('the claims of Services at addresses of the node', () => {
       service: service({ externalIPs: ['192.168.0.9'], loadBalancerIPs: ['192.168.0.8'] }),
     });
     state.apply({ kind: 'service', service: service({ name: 'other' }) });
-    state.takeDirty();
+    takeChanged(state);
     const servers = slice(
       { '192.168.0.9': ready, '10.0.0.5': ready },
       { key: 'default/kubernetes', service: 'default/kubernetes' },
     );
     state.apply({ kind: 'slice', slice: servers });
     expect(shown()).toEqual(link === undefined ? [] : [address('192.168.0.9').key]);
-    expect(state.takeDirty()).toEqual(dirty);
+    expect(takeChanged(state)).toEqual(dirty);
     state.apply({ kind: 'slice-gone', key: servers.key });
     expect(shown()).toEqual([]);
-    expect(state.takeDirty()).toEqual(dirty);
+    expect(takeChanged(state)).toEqual(dirty);
   });
 
   it('are checked again when the Node gets or loses addresses', () => {
@@ -363,15 +363,15 @@ describe('the claims of Services at addresses of the node', () => {
     at('node', { externalIPs: ['198.51.100.10'] });
     at('cache', { externalIPs: ['203.0.113.1'], clusterIPs: ['10.0.0.6'] });
     at('other', { externalIPs: ['203.0.113.1'] });
-    state.takeDirty();
+    takeChanged(state);
     expect(made.readInterfaces()).toBe(false);
-    expect(state.takeDirty()).toEqual([]);
+    expect(takeChanged(state)).toEqual([]);
     interfaces = ['127.0.0.1', '10.0.0.6'];
     expect(made.readInterfaces()).toBe(true);
-    expect(state.takeDirty().sort()).toEqual(['ns/cache', 'ns/new', 'ns/old']);
+    expect(takeChanged(state).sort()).toEqual(['ns/cache', 'ns/new', 'ns/old']);
     state.apply({ kind: 'node', node: node({ addresses: [address('198.51.100.10')] }) });
     expect(made.context.nodeSockets?.addresses).toContain(address('198.51.100.10').key);
-    expect(state.takeDirty()).toEqual(['ns/node']);
+    expect(takeChanged(state)).toEqual(['ns/node']);
   });
 });
 

@@ -1,6 +1,7 @@
 /** Records for tests: short to write, complete, one thing to say at a time. */
 import { type Address, parseAddress, parseCIDR } from '../../../src/net/address.ts';
 import { type ResolveContext, resolve } from '../../../src/state/resolve.ts';
+import type { ClusterState } from '../../../src/state/store.ts';
 import {
   Condition,
   type EndpointSlice,
@@ -170,4 +171,11 @@ export function portsOf(
 /** 203.0.x.y, each another. */
 export function ips(count: number): string[] {
   return Array.from({ length: count }, (_, i) => `203.0.${i >> 8}.${i & 0xff}`);
+}
+
+/** The first `limit` Services that changed, those first that have waited longest: they are done. */
+export function takeChanged(state: ClusterState, limit = Number.POSITIVE_INFINITY): string[] {
+  const taken = [...state.changed].slice(0, limit);
+  for (const one of taken) state.resolved(one);
+  return taken.map(({ key }) => key);
 }

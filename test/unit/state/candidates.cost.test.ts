@@ -49,8 +49,8 @@ function longestStep(steps: Generator<undefined, unknown>): number {
 }
 
 it.each([
-  ['gathering endpoints', (count: number) => indexOf(count).gatherInSteps(port)],
-  ['reading weights', (count: number) => indexOf(count).weightsInSteps(port)],
+  ['gathering endpoints', (count: number) => indexOf(count).gather(port)],
+  ['reading weights', (count: number) => indexOf(count).weights(port)],
 ])('%s does not do more at a time where there are more', (_, begin) => {
   const [some, many] = [8000, 32_000].map((count) => longestStep(begin(count)));
   expect(many! / some!).toBeLessThan(1.3);
@@ -58,8 +58,8 @@ it.each([
 
 it('a step of the deal of weights does a small part of it', () => {
   const index = indexOf(10_000);
-  const cluster: EndpointList = finish(index.gatherInSteps(port)).endpoints;
-  const weights = finish(index.weightsInSteps(port));
+  const cluster: EndpointList = finish(index.gather(port)).endpoints;
+  const weights = finish(index.weights(port));
   const input = { asked: undefined, weights, slotsMax: 65_536, here: undefined };
   const deal = () => dealInSteps({ ...input, canRemember: true }, { cluster, local: cluster });
   const whole = stepsTaken(() => finish(deal()));

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { FrontendOwners } from '../../../src/state/frontend-owners.ts';
 import { resolve } from '../../../src/state/resolve.ts';
+import { finish } from '../../../src/state/steps.ts';
 import { context, service } from './build.ts';
 import { growth } from './steps-taken.ts';
 
@@ -15,7 +16,7 @@ it('many Services with the same claim cost little more per Service than few', ()
     const each = services.map((of) => [of, resolve(of, [], context)] as const);
     return () => {
       const owners = new FrontendOwners();
-      for (const [of, forwardings] of each) owners.set(of, forwardings);
+      for (const [of, forwardings] of each) finish(owners.set(of, forwardings));
       for (const { key } of services) owners.release(key);
     };
   };

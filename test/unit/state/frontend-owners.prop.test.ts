@@ -97,7 +97,7 @@ class Sync {
       this.owned.delete(name);
       this.apply(this.owners.release(`ns/${name}`).transfers);
     } else {
-      const ownership = yield* this.owners.setInSteps(of, resolved(of), sockets);
+      const ownership = yield* this.owners.set(of, resolved(of), sockets);
       this.owned.set(name, ownership.forwardings);
       this.apply(ownership.transfers);
     }

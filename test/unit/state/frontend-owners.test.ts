@@ -3,6 +3,7 @@ import { formatConflict, formatFrontend } from '../../../src/state/conflict.ts';
 import { FrontendOwners, type Ownership, transferred } from '../../../src/state/frontend-owners.ts';
 import { keysOf, type NodeSockets } from '../../../src/state/node-sockets.ts';
 import { resolve } from '../../../src/state/resolve.ts';
+import { finish } from '../../../src/state/steps.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
 import { address, http, service } from './build.ts';
 
@@ -29,7 +30,7 @@ class Cluster {
   /** Returns the conflicts that are reported. */
   set(of: Service): string[] {
     const forwardings = resolved(of);
-    const ownership = this.owners.set(of, forwardings, this.#sockets);
+    const ownership = finish(this.owners.set(of, forwardings, this.#sockets));
     this.owned.set(of.key, ownership.forwardings);
     return this.#apply(ownership);
   }
@@ -123,7 +124,7 @@ describe('a frontend that two Services claim', () => {
 
   it('is reported with its owner', () => {
     const { owners } = new Cluster();
-    for (const of of [young, old]) owners.set(of, resolved(of));
+    for (const of of [young, old]) finish(owners.set(of, resolved(of)));
     const at = { address: address(shared), port: 80 };
     expect(owners.ownerOf('IPv4', 'TCP', at)).toBe('ns/old');
     const [forwarding] = resolved(young);
@@ -327,7 +328,7 @@ describe('a conflict about a frontend', () => {
 
   it('does not change Forwardings that lose nothing', () => {
     const forwardings = resolved(old);
-    const { forwardings: owned } = new FrontendOwners().set(old, forwardings);
+    const { forwardings: owned } = finish(new FrontendOwners().set(old, forwardings));
     expect(owned[0]).toBe(forwardings[0]);
   });
 });

@@ -3,11 +3,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { addressBytes, type Family } from '../../../src/net/address.ts';
 import type { EndpointList } from '../../../src/net/endpoint-list.ts';
-import { noLimits } from '../../../src/state/budget.ts';
-import { resolve, resolveInOneStep, resolveInSteps } from '../../../src/state/resolve.ts';
-import { finish } from '../../../src/state/steps.ts';
+import { resolve } from '../../../src/state/resolve.ts';
 import { Condition, type EndpointSlice, type Forwarding } from '../../../src/state/types.ts';
-import { address, column, http, service } from './build.ts';
+import { column, http, service } from './build.ts';
 
 const zone = 'zone-a';
 const context = { zone, nodeAddresses: [], externalIPsEnabled: true };
@@ -191,27 +189,6 @@ describe('resolve', () => {
           expect(new Set(serving).size).toBe(serving.length);
         },
       ),
-      { numRuns: 500 },
-    );
-  });
-
-  it('resolves a Service with one port and one slice in one step as in several', () => {
-    const anyLimits = fc.constantFrom(
-      noLimits,
-      { ...noLimits, frontends: 1 },
-      { ...noLimits, frontendEndpoints: 2 },
-      { ...noLimits, endpoints: 3 },
-    );
-    fc.assert(
-      fc.property(unique, anyService, anyLimits, family, (endpoints, fields, limits, of) => {
-        const clusterIPs = [address(of === 'IPv4' ? '10.96.0.1' : 'fd00::1')];
-        const one = { ...serviceOf(fields), clusterIPs };
-        const slices = slicesOf(endpoints, of, 1).slice(0, 1);
-        const limited = { ...context, limits };
-        const { excess, forwardings } = finish(resolveInSteps(one, slices, limited));
-        const inOneStep = resolveInOneStep(one, slices, limited);
-        expect(inOneStep).toEqual(excess.length === 0 ? forwardings : undefined);
-      }),
       { numRuns: 500 },
     );
   });

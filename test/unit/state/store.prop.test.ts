@@ -4,7 +4,7 @@ import type { Change } from '../../../src/state/change.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
-import { cidr, node, ready, readyLocal, service, slice, unready } from './build.ts';
+import { cidr, node, ready, readyLocal, service, slice, takeChanged, unready } from './build.ts';
 
 const names = fc.constantFrom('a', 'b', 'c');
 const keyNames = names.map((name) => `ns/${name}`);
@@ -135,13 +135,15 @@ describe('ClusterState', () => {
         for (const [round, changes] of rounds.entries()) {
           for (const one of changes) {
             state.apply(one);
-            for (const key of state.takeArrived(2, 1)) written.set(key, resolved(state, key));
+            state.release(2, 1);
+            for (let next = state.changed.next(); next; next = state.changed.next()) {
+              state.resolved(next);
+              written.set(next.key, resolved(state, next.key));
+            }
           }
           if (round === 1) state.markSynced('services');
           if (round === 2) state.markSynced('endpointslices');
-          for (let keysLeft = state.dirtyCount; keysLeft > 0; keysLeft -= 1) {
-            for (const key of state.takeDirty(1)) written.set(key, resolved(state, key));
-          }
+          for (const key of takeChanged(state)) written.set(key, resolved(state, key));
           for (const key of keys) expect(written.get(key) ?? []).toEqual(resolved(state, key));
         }
       }),

@@ -2,7 +2,17 @@ import { describe, expect, it } from 'vitest';
 import { formatCIDR } from '../../../src/net/address.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
-import { address, cidr, draining, node, ready, service, slice, slicePort } from './build.ts';
+import {
+  address,
+  cidr,
+  draining,
+  node,
+  ready,
+  service,
+  slice,
+  slicePort,
+  takeChanged,
+} from './build.ts';
 
 /** A state that has taken these records in, and whose dirty Services have been worked off. */
 function settled(...records: (Service | EndpointSlice)[]): ClusterState {
@@ -11,7 +21,7 @@ function settled(...records: (Service | EndpointSlice)[]): ClusterState {
     if ('uid' in record) state.apply({ kind: 'service', service: record });
     else state.apply({ kind: 'slice', slice: record });
   }
-  state.takeDirty();
+  takeChanged(state);
   return state;
 }
 
@@ -22,32 +32,32 @@ describe('the dirty Services', () => {
     const state = settled(service(), service({ name: 'shop' }));
     const unused = { key: 'ns/fqdn', service: 'ns/web', because: 'its addressType is FQDN' };
     state.apply({ kind: 'slice-unused', unused });
-    expect(state.takeDirty()).toEqual(['ns/web']);
+    expect(takeChanged(state)).toEqual(['ns/web']);
     state.apply({ kind: 'slice-unused', unused: { ...unused, service: 'ns/shop' } });
-    expect(state.takeDirty().sort()).toEqual(['ns/shop', 'ns/web']);
+    expect(takeChanged(state).sort()).toEqual(['ns/shop', 'ns/web']);
     expect(state.unusedSlices('ns/web')).toEqual([]);
   });
 
   it('include an added, changed or deleted Service', () => {
     const state = settled();
     state.apply({ kind: 'service', service: service() });
-    expect(state.takeDirty()).toEqual(['ns/web']);
+    expect(takeChanged(state)).toEqual(['ns/web']);
     state.apply({ kind: 'service', service: service({ affinityTimeoutSeconds: 1 }) });
-    expect(state.takeDirty()).toEqual(['ns/web']);
+    expect(takeChanged(state)).toEqual(['ns/web']);
     state.apply({ kind: 'service-gone', key: 'ns/web' });
-    expect(state.takeDirty()).toEqual(['ns/web']);
+    expect(takeChanged(state)).toEqual(['ns/web']);
     expect(state.service('ns/web')).toBeUndefined();
   });
 
   it('include one that was added and deleted, which may have been processed in between', () => {
     const state = settled(service());
     state.apply({ kind: 'service-gone', key: 'ns/web' });
-    expect(state.takeDirty()).toEqual(['ns/web']);
+    expect(takeChanged(state)).toEqual(['ns/web']);
     state.apply({ kind: 'service', service: service() });
     // What is resolved now, for the sake of the deletion, is the new one.
     expect(state.service('ns/web')).toBeDefined();
     state.apply({ kind: 'service-gone', key: 'ns/web' });
-    expect(state.takeDirty()).toEqual(['ns/web']);
+    expect(takeChanged(state)).toEqual(['ns/web']);
   });
 
   it('include one whose slice was added, changed or deleted, once for any number of changes', () => {
@@ -55,9 +65,9 @@ describe('the dirty Services', () => {
     state.apply({ kind: 'slice', slice: one });
     state.apply({ kind: 'slice', slice: slice({ '10.0.0.1': draining }) });
     state.apply({ kind: 'slice', slice: { ...one, key: 'ns/web-2' } });
-    expect(state.takeDirty()).toEqual(['ns/web']);
+    expect(takeChanged(state)).toEqual(['ns/web']);
     state.apply({ kind: 'slice-gone', key: 'ns/web-1' });
-    expect(state.takeDirty()).toEqual(['ns/web']);
+    expect(takeChanged(state)).toEqual(['ns/web']);
     expect(state.slices('ns/web').map(({ key }) => key)).toEqual(['ns/web-2']);
   });
 
@@ -68,7 +78,7 @@ describe('the dirty Services', () => {
     state.apply({ kind: 'slice', slice: slice({ '10.0.0.1': ready }) });
     state.apply({ kind: 'slice-gone', key: 'ns/other' });
     state.apply({ kind: 'service-gone', key: 'ns/other' });
-    expect(state.takeDirty()).toEqual([]);
+    expect(takeChanged(state)).toEqual([]);
     expect(state.revision).toBe(revision);
   });
 
@@ -77,22 +87,22 @@ describe('the dirty Services', () => {
     state.apply({ kind: 'service-gone', key: 'ns/web' });
     state.apply({ kind: 'service', service: service({ uid: 'second' }) });
     state.apply({ kind: 'service-gone', key: 'ns/web' });
-    expect(state.takeDirty()).toEqual(['ns/web']);
+    expect(takeChanged(state)).toEqual(['ns/web']);
   });
 
   it('do not include one that does not exist yet: its slices wait for it (E25)', () => {
     const state = settled();
     state.apply({ kind: 'slice', slice: one });
-    expect(state.takeDirty()).toEqual([]);
+    expect(takeChanged(state)).toEqual([]);
     state.apply({ kind: 'service', service: service() });
-    expect(state.takeDirty()).toEqual(['ns/web']);
+    expect(takeChanged(state)).toEqual(['ns/web']);
     expect(state.slices('ns/web')).toEqual([one]);
   });
 
   it('include both Services if a slice moves from one to the other (E23)', () => {
     const state = settled(service(), service({ name: 'shop' }), one);
     state.apply({ kind: 'slice', slice: { ...one, service: 'ns/shop' } });
-    expect(state.takeDirty()).toEqual(['ns/web', 'ns/shop']);
+    expect(takeChanged(state)).toEqual(['ns/web', 'ns/shop']);
     expect(state.slices('ns/web')).toEqual([]);
     expect(state.slices('ns/shop')).toHaveLength(1);
   });
@@ -101,16 +111,16 @@ describe('the dirty Services', () => {
     const pair = slice({ '10.0.0.1': ready, '10.0.0.2': ready });
     const state = settled(service(), pair);
     state.apply({ kind: 'slice', slice: slice({ '10.0.0.2': ready, '10.0.0.1': ready }) });
-    expect(state.takeDirty()).toEqual(['ns/web']);
+    expect(takeChanged(state)).toEqual(['ns/web']);
     state.apply({ kind: 'slice', slice: { ...pair, ports: [slicePort('https', 8080)] } });
-    expect(state.takeDirty()).toEqual(['ns/web']);
+    expect(takeChanged(state)).toEqual(['ns/web']);
   });
 
   it('include the argument of touch, if it is known', () => {
     const state = settled(service());
     state.touch('ns/web');
     state.touch('ns/nobody');
-    expect(state.takeDirty()).toEqual(['ns/web']);
+    expect(takeChanged(state)).toEqual(['ns/web']);
   });
 
   it('are returned in parts, the longest waiting first', () => {
@@ -118,12 +128,12 @@ describe('the dirty Services', () => {
     const names = ['e', 'd', 'c', 'b', 'a'];
     for (const name of names) state.apply({ kind: 'service', service: service({ name }) });
     state.apply({ kind: 'service', service: service({ name: 'e', uid: 'again' }) });
-    expect(state.dirtyCount).toBe(5);
-    expect(state.takeDirty(2)).toEqual(['ns/e', 'ns/d']);
+    expect(state.changed.size).toBe(5);
+    expect(takeChanged(state, 2)).toEqual(['ns/e', 'ns/d']);
     state.apply({ kind: 'service', service: service({ name: 'e' }) });
-    expect(state.takeDirty(2)).toEqual(['ns/c', 'ns/b']);
-    expect(state.takeDirty(2)).toEqual(['ns/a', 'ns/e']);
-    expect(state.takeDirty(2)).toEqual([]);
+    expect(takeChanged(state, 2)).toEqual(['ns/c', 'ns/b']);
+    expect(takeChanged(state, 2)).toEqual(['ns/a', 'ns/e']);
+    expect(takeChanged(state, 2)).toEqual([]);
   });
 });
 
@@ -137,14 +147,14 @@ describe('the state of this node', () => {
   const withNode = (): ClusterState => {
     const state = settled(service(), one, hinted, { ...hintedSlice, key: 'ns/h' }, ranged);
     state.apply({ kind: 'node', node: node() });
-    state.takeDirty();
+    takeChanged(state);
     return state;
   };
 
   it('makes Services with zone hints dirty when its zone changes', () => {
     const state = withNode();
     state.apply({ kind: 'node', node: node({ zone: 'zone-b' }) });
-    expect(state.takeDirty()).toEqual(['ns/hinted']);
+    expect(takeChanged(state)).toEqual(['ns/hinted']);
     expect(state.node?.zone).toBe('zone-b');
   });
 
@@ -152,15 +162,15 @@ describe('the state of this node', () => {
     const state = withNode();
     const places = [{ node: 'node-b', zone: '' }];
     state.apply({ kind: 'slice', slice: { ...hintedSlice, key: 'ns/h', places } });
-    state.takeDirty();
+    takeChanged(state);
     state.apply({ kind: 'node', node: node({ podCIDRs: ['10.244.1.0/24'] }) });
-    expect(state.takeDirty()).toEqual(['ns/web']);
+    expect(takeChanged(state)).toEqual(['ns/web']);
   });
 
   it('makes Services with source ranges dirty when its addresses change', () => {
     const state = withNode();
     state.apply({ kind: 'node', node: node({ addresses: [address('192.0.2.1')] }) });
-    expect(state.takeDirty()).toEqual(['ns/ranged']);
+    expect(takeChanged(state)).toEqual(['ns/ranged']);
   });
 
   it('makes nothing dirty if other fields change, or none (W106)', () => {
@@ -169,7 +179,7 @@ describe('the state of this node', () => {
     state.apply({ kind: 'node', node: node() });
     expect(state.revision).toBe(revision);
     state.apply({ kind: 'node', node: node({ taintKeys: ['x'] }) });
-    expect(state.takeDirty()).toEqual([]);
+    expect(takeChanged(state)).toEqual([]);
     expect(state.revision).toBe(revision + 1);
   });
 
@@ -179,7 +189,7 @@ describe('the state of this node', () => {
     expect(state.node).toEqual(node());
     state.apply({ kind: 'node-gone', name: 'node-a' });
     expect(state.node).toEqual(node({ deleted: true }));
-    expect(state.takeDirty()).toEqual([]);
+    expect(takeChanged(state)).toEqual([]);
   });
 });
 

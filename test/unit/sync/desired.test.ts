@@ -30,8 +30,7 @@ class Rig {
   }
 
   again(name = 'ns/web'): string[] {
-    const steps = this.#desired.refresh(name, 0);
-    if (steps !== undefined) finish(steps);
+    finish(this.#desired.refresh(name, 0));
     const events = this.#events.splice(0);
     return events.map(({ kind }) => kind);
   }

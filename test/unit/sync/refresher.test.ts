@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { ClusterState } from '../../../src/state/store.ts';
 import { Refresher } from '../../../src/sync/refresher.ts';
 import { Pacer } from '../../../src/time/pacer.ts';
+import { service } from '../state/build.ts';
 import { ToyClock } from './double.ts';
 
 /** A millisecond for each step; each Service is recorded when it is resolved. */
@@ -8,15 +10,20 @@ class Rig {
   readonly over: string[] = [];
   readonly begun: string[] = [];
   readonly clock = new SteppedClock();
+  readonly state = new ClusterState();
   readonly pacer = new Pacer(this.clock, 2);
   readonly refresher: Refresher;
 
   constructor(stepsOf: (name: string) => number, stepMs = 0.1) {
-    const { begun, clock, over } = this;
+    const { begun, clock, over, state } = this;
+    state.markSynced('services');
+    state.markSynced('endpointslices');
     this.refresher = new Refresher({
       clock,
+      state,
       shareMs: 1,
-      *refresh(name) {
+      *refresh(key) {
+        const name = key.slice('ns/'.length);
         begun.push(name);
         for (let i = 0; i < stepsOf(name); i += 1) {
           clock.ms += stepMs;
@@ -25,6 +32,11 @@ class Rig {
         over.push(name);
       },
     });
+  }
+
+  change(name: string): void {
+    this.state.apply({ kind: 'service', service: service({ name }) });
+    this.state.touch(`ns/${name}`);
   }
 
   async finish(): Promise<number> {
@@ -48,7 +60,7 @@ class SteppedClock extends ToyClock {
 describe('resolving Services', () => {
   it('permits short ones to overtake long ones', async () => {
     const rig = new Rig((name) => (name.startsWith('large') ? 5000 : 3));
-    for (const name of ['large-1', 'a', 'large-2', 'b', 'c']) rig.refresher.add(name, 0);
+    for (const name of ['large-1', 'a', 'large-2', 'b', 'c']) rig.change(name);
     await rig.finish();
     expect(rig.over.slice(0, 3)).toEqual(['a', 'b', 'c']);
     expect(rig.over.slice(3).sort()).toEqual(['large-1', 'large-2']);
@@ -56,10 +68,10 @@ describe('resolving Services', () => {
 
   it('finishes a long one although others arrive continuously', async () => {
     const rig = new Rig((name) => (name === 'large' ? 200 : 20));
-    rig.refresher.add('large', 0);
+    rig.change('large');
     for (let i = 0; !rig.over.includes('large'); i += 1) {
       expect(i).toBeLessThan(1000);
-      rig.refresher.add(`small-${i}`, 0);
+      rig.change(`small-${i}`);
       rig.refresher.work(rig.pacer);
       await rig.pacer.rest();
     }
@@ -69,10 +81,10 @@ describe('resolving Services', () => {
     const rig = new Rig((name) => (name.startsWith('large') ? 100 : 3));
     const large = Array.from({ length: 50 }, (_, i) => `large-${i}`);
     const timeOf = async (): Promise<number> => {
-      for (const name of large) rig.refresher.add(name, 0);
+      for (const name of large) rig.change(name);
       rig.refresher.work(rig.pacer);
       await rig.pacer.rest();
-      rig.refresher.add('small', 0);
+      rig.change('small');
       const startMs = rig.clock.now();
       rig.over.length = 0;
       while (!rig.over.includes('small')) {
@@ -95,14 +107,14 @@ describe('resolving Services', () => {
   it('gives a Service a full turn as soon as it is short again', async () => {
     let steps = 100;
     const rig = new Rig((name) => (name === 'large' ? steps : 3));
-    rig.refresher.add('large', 0);
+    rig.change('large');
     await rig.finish();
     steps = 3;
-    rig.refresher.add('large', 0);
+    rig.change('large');
     await rig.finish();
-    for (let i = 0; i < 100; i += 1) rig.refresher.add(`small-${i}`, 0);
-    rig.refresher.add('large', 0);
-    for (let i = 100; i < 200; i += 1) rig.refresher.add(`small-${i}`, 0);
+    for (let i = 0; i < 100; i += 1) rig.change(`small-${i}`);
+    rig.change('large');
+    for (let i = 100; i < 200; i += 1) rig.change(`small-${i}`);
     rig.over.length = 0;
     await rig.finish();
     expect(rig.over.indexOf('large')).toBe(100);
@@ -110,7 +122,7 @@ describe('resolving Services', () => {
 
   it('uses the event loop for one slice at a time', async () => {
     const rig = new Rig(() => 5000);
-    rig.refresher.add('large', 0);
+    rig.change('large');
     const startMs = rig.clock.now();
     const turns = await rig.finish();
     // A slice is 2 ms, and may be over in the middle of a step.
@@ -119,7 +131,7 @@ describe('resolving Services', () => {
 
   it('ends a turn after one long step', async () => {
     const rig = new Rig(() => 5000, 3);
-    rig.refresher.add('large', 0);
+    rig.change('large');
     rig.refresher.work(rig.pacer);
     for (let turns = 0; turns < 20; turns += 1) {
       const startMs = rig.clock.now();
@@ -131,10 +143,10 @@ describe('resolving Services', () => {
 
   it('runs again, not concurrently, for a Service that changes in the meantime', async () => {
     const rig = new Rig(() => 100);
-    rig.refresher.add('large', 0);
+    rig.change('large');
     rig.refresher.work(rig.pacer);
-    rig.refresher.add('large', 0);
-    rig.refresher.add('large', 0);
+    rig.change('large');
+    rig.change('large');
     await rig.finish();
     expect(rig.begun).toEqual(['large', 'large']);
     expect(rig.over).toEqual(['large', 'large']);

@@ -52,7 +52,7 @@ type MakePlanner = (environment: Environment) => Planner;
 export class World<K extends Kernel = ToyKernel> {
   readonly clock: ToyClock;
   readonly kernel: K;
-  readonly state = new ClusterState();
+  readonly state: ClusterState;
   readonly events: SyncEvent[] = [];
   /** Called for each event. */
   readonly observers: ((event: SyncEvent) => void)[] = [];
@@ -85,6 +85,7 @@ export class World<K extends Kernel = ToyKernel> {
     limits = noLimits,
   ) {
     this.clock = clock;
+    this.state = new ClusterState(0, () => clock.now());
     const toy = new ToyKernel();
     const kernel = given ?? (toy as unknown as K);
     const plan = makePlanner ?? ((e) => new ToyPlanner(kernel as unknown as ToyKernel, e));

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { CostGroups, type Waiting } from '../../../src/sync/cost-groups.ts';
+import { CostGroups, type Waiting } from '../../../src/state/cost-groups.ts';
 
 interface Item extends Waiting {
   readonly name: string;

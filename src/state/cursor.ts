@@ -1,0 +1,63 @@
+/** What has changed and waits until its reader is done with it. */
+import { CostGroups, type Waiting } from './cost-groups.ts';
+
+/** A change that waits. Several of one key are one, in the newest state. */
+export interface Pending extends Waiting {
+  readonly key: string;
+}
+
+/**
+ * Each key that changed waits here once, from its first change until `done`. `CostGroups` decides
+ * which one is next, so that those that cost much do not hold up others.
+ */
+export class Cursor<T extends Pending> {
+  readonly #pending = new Map<string, T>();
+  readonly #ready = new CostGroups<T>();
+
+  get size(): number {
+    return this.#pending.size;
+  }
+
+  get(key: string): T | undefined {
+    return this.#pending.get(key);
+  }
+
+  /** Adds a change of a key that has none. Without `isReady`, it is not next before `release`. */
+  add(one: T, isReady = true): void {
+    this.#pending.set(one.key, one);
+    if (isReady) this.#ready.add(one);
+  }
+
+  release(one: T): void {
+    if (one.group === undefined) this.#ready.add(one);
+  }
+
+  releaseAll(): void {
+    for (const one of this.#pending.values()) this.release(one);
+  }
+
+  /** Adds to the cost of one that waits. */
+  grow(one: T, cost: number): void {
+    this.#ready.grow(one, cost);
+  }
+
+  /** The next one; undefined: none waits in the first `groups` of the groups. */
+  next(groups?: number): T | undefined {
+    return this.#ready.next(groups);
+  }
+
+  /** Takes the next one for a turn, after which it is `done` or released. `cost`: that of the turn. */
+  take(cost: number, groups?: number): void {
+    this.#ready.take(cost, groups);
+  }
+
+  /** Nothing is left to do for it. */
+  done(one: T): void {
+    if (one.group !== undefined) this.#ready.remove(one);
+    this.#pending.delete(one.key);
+  }
+
+  [Symbol.iterator](): Iterator<T> {
+    return this.#pending.values();
+  }
+}
