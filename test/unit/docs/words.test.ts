@@ -9,19 +9,16 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. The goal is 80,000. */
-const total = 94_000;
+const total = 83_500;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
-  'SECURITY.md': 2400,
   'bench/README.md': 3050,
   'docs/api.md': 3100,
   'docs/balancing.md': 2200,
   'docs/configuration.md': 3000,
   'docs/connect-time.md': 1900,
-  'docs/differences.md': 3200,
-  'docs/flags.md': 1600,
+  'docs/differences.md': 2850,
   'docs/internals/kube-proxy-behaviour.md': 2970,
-  'docs/internals/reliability.md': 2400,
   'docs/kubectl-plugin.md': 1800,
   'docs/limits.md': 2900,
   'docs/logs.md': 3400,
