@@ -166,8 +166,8 @@ async function beside(
       sinceMs = undefined;
     },
   };
-  const slowStarts = new SlowStarts({ clock: systemClock, grown: () => {} });
-  const departures = new Departures({ clock: systemClock, over: () => {} });
+  const slowStarts = new SlowStarts({ clock: systemClock, state });
+  const departures = new Departures({ clock: systemClock, state });
   const desired = new Desired({
     owners: new FrontendOwners(),
     state,

@@ -62,8 +62,7 @@ export class DetectionStage {
       observer: ({ change }) => {
         changes[change.kind] += 1;
       },
-      dealt: (service) => state.touch(service),
-      noticed: () => {},
+      problems: { resolved() {} },
       connect: async ({ address }) => {
         await sleep(1);
         const isAccepted = kernel.answers(Number(address.split('.').at(-1)));
@@ -78,7 +77,7 @@ export class DetectionStage {
       context: () => ({ ...context, health: this.detection }),
       clock: systemClock,
       observer: () => {},
-      resolved: (service) => this.detection.resolved(service),
+      followers: [this.detection],
     });
     resolving.listed();
     state.markSynced('services');

@@ -110,11 +110,8 @@ export class Rig {
       },
     });
     this.#sync = sync;
-    const grown = (service: string): void => {
-      this.state.touch(service);
-      this.#loop.wake();
-    };
-    const shares = new NamespaceShares({ limits, factor, after: systemClock.after, grown });
+    const { state } = this;
+    const shares = new NamespaceShares({ limits, factor, after: systemClock.after, state });
     this.#shares = shares;
     this.#loop = new SyncLoop({
       owners: new FrontendOwners(),

@@ -28,7 +28,7 @@ import { ClusterState } from '../state/store.ts';
 import type { Node } from '../state/types.ts';
 import { keepsProxyTable } from '../takeover/sign.ts';
 import { Wakeup } from '../time/clock.ts';
-import { type EngineOptions, Progress } from './engine.ts';
+import type { EngineOptions } from './engine.ts';
 import { type EngineSettings, engineSettings } from './engine-settings.ts';
 import { ModeRunner } from './mode-runner.ts';
 import { reportNodeChange } from './node-changes.ts';
@@ -78,10 +78,6 @@ export class App {
   readonly #failureDetection: FailureDetection;
   readonly #fastPath: FastPath;
   readonly #localhost: LocalhostListeners | undefined;
-  readonly #progress = new Progress([
-    () => this.#fastPath.upToDate,
-    () => this.#localhost?.idle ?? true,
-  ]);
   /** The part that programs the kernel. */
   readonly #runner: ModeRunner;
   #config: Config;
@@ -170,7 +166,8 @@ export class App {
    * Everything that the source has delivered so far is in force in the kernel, or in quarantine.
    */
   get upToDate(): boolean {
-    return this.#progress.upToDate;
+    const isDone = this.#fastPath.upToDate && (this.#localhost?.idle ?? true);
+    return isDone && this.#runner.upToDate;
   }
 
   /**
@@ -267,9 +264,7 @@ export class App {
   async #watchHeap(signal: AbortSignal): Promise<void> {
     const { clock, heap = ownHeapUse, log, source } = this.#options;
     const unfollow = heap.follow((liveBytes) => {
-      const { revision } = this.#state;
       this.#heapGuard.measured(liveBytes, clock.now());
-      if (this.#state.revision !== revision) this.#runner.engine?.wake();
     });
     const wakeup = new Wakeup(clock);
     signal.addEventListener('abort', () => wakeup.wake(), { once: true });
@@ -389,7 +384,6 @@ export class App {
       this.#observers;
     return new ModeRunner(mode, {
       ...this.#options,
-      progress: this.#progress,
       settings: (of) => this.#engineSettings(of),
       modes: [...this.#options.modes.values()],
       running: (of) => metrics.running(of),
@@ -397,12 +391,7 @@ export class App {
       observer: (event) => this.#observers.sync(event),
       conntrackObserver: conntrack,
       changed: (...change) => eventHistory.recent.changed(...change),
-      resolved: (service) => {
-        serviceHealth.resolved(service);
-        problemIndex.resolved(service);
-        this.#fastPath.resolved(service);
-        this.#failureDetection.resolved(service);
-      },
+      followers: [serviceHealth, problemIndex, this.#fastPath, this.#failureDetection],
       signed: (of) => (keepsProxyTable(this.#config, of) ? this.#families : []),
       takeoverObserver: takeover,
       localhost: this.#localhost,
@@ -425,11 +414,7 @@ export class App {
         return this.#runner.engine?.owners.ownerOf(address.family, 'TCP', { address, port });
       },
       observer: endpointHealth,
-      dealt: (service) => {
-        this.#state.touch(service);
-        this.#runner.engine?.wake();
-      },
-      noticed: (service) => problemIndex.resolved(service),
+      problems: problemIndex,
     });
   }
 

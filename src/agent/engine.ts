@@ -21,7 +21,7 @@ import type { EndpointHealth } from '../state/detection.ts';
 import { FrontendOwners, type ReadonlyOwners } from '../state/frontend-owners.ts';
 import { NamespaceShares } from '../state/namespace-shares.ts';
 import type { ResolveContext } from '../state/resolve.ts';
-import type { ClusterState } from '../state/store.ts';
+import type { ClusterState, ServiceFollower } from '../state/store.ts';
 import type { Forwarding } from '../state/types.ts';
 import { type Comparison, Comparisons } from '../sync/comparison.ts';
 import { Departures } from '../sync/departures.ts';
@@ -42,7 +42,6 @@ export interface EngineOptions {
   readonly mode: ProxyMode;
   readonly state: ClusterState;
   readonly clock: Clock;
-  readonly progress: Progress;
   readonly kernel: Kernel;
   readonly conntrack: Conntrack;
   /** Reads the addresses of this machine. */
@@ -64,8 +63,8 @@ export interface EngineOptions {
   readonly programs?: NodePrograms | undefined;
   /** Which endpoints do not answer. */
   readonly health: EndpointHealth;
-  /** Called when a Service (`namespace/name`) was resolved, or is gone; a sync follows. */
-  readonly resolved: (service: string) => void;
+  /** A sync follows. */
+  readonly followers: readonly ServiceFollower[];
   /** See `ForwardingFollower.changed`; not called for what a start puts into force. */
   readonly changed: ForwardingFollower['changed'];
 }
@@ -102,21 +101,16 @@ export class Engine implements RunningEngine {
       answered: (balance) => {
         state.touchBalanced(balance);
         for (const service of options.health.services()) state.touch(service);
-        this.wake();
       },
     });
-    const touch = (service: string): void => {
-      state.touch(service);
-      this.wake();
-    };
-    this.#slowStarts = new SlowStarts({ clock, grown: touch });
-    this.#departures = new Departures({ clock, over: touch });
+    this.#slowStarts = new SlowStarts({ clock, state });
+    this.#departures = new Departures({ clock, state });
     const { namespaceFactor: factor, ...limits } = settings.facts.serviceLimits;
     this.#shares = new NamespaceShares({
       limits,
       factor,
-      after: (delayMs, call) => clock.after(delayMs, call),
-      grown: touch,
+      after: clock.after.bind(clock),
+      state,
     });
     this.#facts = new NodeFacts({
       settings: settings.facts,
@@ -154,18 +148,19 @@ export class Engine implements RunningEngine {
       context: () => this.#facts.context,
       clock,
       observer: (event) => this.#observe(event),
-      resolved: options.resolved,
+      followers: options.followers,
       balances: this.#balances,
       slowStarts: this.#slowStarts,
       departures: this.#departures,
       shares: this.#shares,
       sliceMs: settings.sync.sliceMs,
     });
-    options.progress.follow([
-      () => this.#loop.upToDate,
-      ...this.#followers.map((one) => () => one.upToDate),
-      ...this.#reconcilers.map((reconciler) => () => reconciler.idle),
-    ]);
+  }
+
+  /** Everything that the state has is in force, or in quarantine. */
+  get upToDate(): boolean {
+    const parts = [this.#loop, ...this.#followers, ...this.#reconcilers];
+    return parts.every((part) => part.upToDate);
   }
 
   /** The number of Services that exceed a limit and are served in part. */
@@ -326,7 +321,7 @@ export class Engine implements RunningEngine {
       follower: {
         moving: () => reconciler.moving(),
         upToDate: (next, unswept) => {
-          reconciler.upToDate(next.nodePortAddresses, unswept);
+          reconciler.settled(next.nodePortAddresses, unswept);
           maps?.upToDateWith(next);
           localhost?.upToDate(family);
         },
@@ -391,33 +386,5 @@ export class Engine implements RunningEngine {
 
   #readInterfaces(): void {
     if (this.#facts.readInterfaces()) this.wake();
-  }
-}
-
-/** Returns whether a part has nothing left to do. */
-type Part = () => boolean;
-
-/**
- * Whether everything that the source has delivered so far is in force in the kernel, or in
- * quarantine. Each part that knows it is asked itself.
- */
-export class Progress {
-  readonly #lasting: readonly Part[];
-  /** Parts of the engine that runs; undefined: none does, or another is about to replace it. */
-  #parts: readonly Part[] | undefined;
-
-  /** `lasting`: parts that outlive engines. */
-  constructor(lasting: readonly Part[]) {
-    this.#lasting = lasting;
-  }
-
-  get upToDate(): boolean {
-    if (this.#parts === undefined) return false;
-    return [...this.#lasting, ...this.#parts].every((isDone) => isDone());
-  }
-
-  /** An engine runs, with these parts; undefined: it is about to be replaced. */
-  follow(parts: readonly Part[] | undefined): void {
-    this.#parts = parts;
   }
 }

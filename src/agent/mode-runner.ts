@@ -29,6 +29,8 @@ export class ModeRunner {
   readonly #options: ModeRunnerOptions;
   #mode: ProxyMode;
   #engine: Engine | undefined;
+  /** Undefined: another one is about to run. */
+  #running: Engine | undefined;
   /** The settings that the engine was made for. */
   #settings: EngineSettings | undefined;
   #takeover: Takeover | undefined;
@@ -51,6 +53,11 @@ export class ModeRunner {
     return this.#engine;
   }
 
+  /** See `Engine.upToDate`; false while another one is about to run. */
+  get upToDate(): boolean {
+    return this.#running?.upToDate === true;
+  }
+
   /** Configuration, node or host may have changed: replaces the engine if its settings have. */
   follow(): void {
     if (this.#settings === undefined) return;
@@ -60,7 +67,7 @@ export class ModeRunner {
   }
 
   #endEngine(): void {
-    this.#options.progress.follow(undefined);
+    this.#running = undefined;
     this.#engineEnd.abort();
   }
 
@@ -103,6 +110,7 @@ export class ModeRunner {
       this.#settings = settings;
       await this.#options.starting(settings);
       this.#engine = new Engine({ ...this.#options, settings, mode });
+      this.#running = this.#engine;
       await this.#engine.run(AbortSignal.any([signal, engineEnd.signal]));
     }
   }

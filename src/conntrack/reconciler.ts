@@ -118,14 +118,14 @@ export class ConntrackReconciler {
   #unswept: Unswept = () => undefined;
   /** True while the kernel may hold changes that were not reported yet. */
   #moving = true;
-  /** Resolves the wait for `upToDate`. */
+  /** Resolves the wait for `settled`. */
   #whenSettled: (() => void) | undefined;
   /** Asks frontends whether they wait for sweeps. */
   readonly #asking: Runner;
   readonly #passes: Runner;
   /** Whose pass is under way, or was the last one of those that are. */
   #current: Work | undefined;
-  /** How long the last passes have waited for `upToDate`. */
+  /** How long the last passes have waited for `settled`. */
   #settlingMs = 0;
 
   constructor(options: ConntrackReconcilerOptions) {
@@ -150,7 +150,7 @@ export class ConntrackReconciler {
     this.#all = [...ordered, this.#endings, this.#rescues];
   }
 
-  /** Batches will be sent: nothing is examined until `upToDate`. */
+  /** Batches will be sent: nothing is examined until `settled`. */
   moving(): void {
     this.#moving = true;
   }
@@ -169,7 +169,7 @@ export class ConntrackReconciler {
    * Notes that all reported changes are in force, and which addresses accept node ports. Frontends
    * of Forwardings that `unswept` names wait. Those of others do not: there may always be some.
    */
-  upToDate(nodePortAddresses: readonly Address[] | 'all', unswept?: Unswept): void {
+  settled(nodePortAddresses: readonly Address[] | 'all', unswept?: Unswept): void {
     this.#moving = false;
     if (unswept !== undefined) this.#unswept = unswept;
     this.#acceptNodePorts(nodePortAddresses);
@@ -179,7 +179,7 @@ export class ConntrackReconciler {
   }
 
   /** No contradicting entry is left, except TCP handshakes that may still be answered. */
-  get idle(): boolean {
+  get upToDate(): boolean {
     return (
       !this.#passes.isRunning &&
       this.#all.every((work) => work.graceMs > 0 || work.frontends.isClear)

@@ -20,7 +20,7 @@ import type {
   EndpointHealth,
 } from '../state/detection.ts';
 import { alternating } from '../state/steps.ts';
-import type { ClusterState } from '../state/store.ts';
+import type { ClusterState, ServiceFollower } from '../state/store.ts';
 import {
   type ForwardingsByKey,
   forwardingId,
@@ -56,7 +56,8 @@ interface FailureDetectionOptions {
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly log: Log;
-  readonly state: Pick<ClusterState, 'node' | 'service' | 'serviceCIDRs' | 'serviceKeys'>;
+  /** A Service is touched when shares of its endpoints have changed. */
+  readonly state: Pick<ClusterState, 'node' | 'service' | 'serviceCIDRs' | 'serviceKeys' | 'touch'>;
   /** The desired Forwardings of each family that is served. */
   readonly families: () => Iterable<{
     readonly family: Family;
@@ -66,10 +67,8 @@ interface FailureDetectionOptions {
   readonly interfaces: Known['interfaces'];
   readonly ownerOf: Known['ownerOf'];
   readonly observer: (event: EndpointEvent) => void;
-  /** Shares of the Service's endpoints have changed: it is to be resolved again. */
-  readonly dealt: (service: string) => void;
-  /** Which endpoints of the Service are silent has changed. */
-  readonly noticed: (service: string) => void;
+  /** Also called when other endpoints of a Service are silent. */
+  readonly problems: ServiceFollower;
   /** See `ProberOptions`. */
   readonly connect?: ProberOptions['connect'];
 }
@@ -222,7 +221,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
       before.failureDetectionMaxEjected === config.failureDetectionMaxEjected;
     if (isSame && this.#isChosen) return;
     this.#isChosen = true;
-    for (const service of this.services()) this.#options.dealt(service);
+    for (const service of this.services()) this.#options.state.touch(service);
     for (const key of this.#options.state.serviceKeys()) this.resolved(key);
     this.#wake();
   }
@@ -312,11 +311,11 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   #forgotten(port: FollowedPort | undefined): void {
     if (port === undefined) return;
     this.#release(port);
-    if (port.seen.silent !== '') this.#options.noticed(port.service);
+    if (port.seen.silent !== '') this.#options.problems.resolved(port.service);
   }
 
   #release({ pool, service }: FollowedPort): void {
-    if (pool.release()) this.#options.dealt(service);
+    if (pool.release()) this.#options.state.touch(service);
   }
 
   #wake(): void {
@@ -388,7 +387,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   }
 
   async #judge(): Promise<void> {
-    const { clock, dealt, noticed } = this.#options;
+    const { clock, problems, state } = this.#options;
     const nowMs = clock.now();
     for (const port of this.#ports.all) {
       const { asked, pool, protocol, seen, service } = port;
@@ -401,8 +400,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
       const parts = [...(pool.parts(nowMs, growthMs) ?? [])].join();
       const silent = silentOf(port).join();
       port.seen = { parts, silent };
-      if (parts !== seen.parts) dealt(service);
-      if (silent !== seen.silent) noticed(service);
+      if (parts !== seen.parts) state.touch(service);
+      if (silent !== seen.silent) problems.resolved(service);
       await this.#pacer.pause();
     }
   }

@@ -13,6 +13,8 @@ export interface Pending extends Waiting {
 export class Cursor<T extends Pending> {
   readonly #pending = new Map<string, T>();
   readonly #ready = new CostGroups<T>();
+  /** Ends the wait of the reader. */
+  wake = (): void => {};
 
   get size(): number {
     return this.#pending.size;

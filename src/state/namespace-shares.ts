@@ -13,6 +13,7 @@ import {
 } from './budget.ts';
 import { asksForSlots, slotsAsked } from './deal.ts';
 import { hasFamily, memoriesOfPort, poolsOfFrontend } from './policy.ts';
+import type { ClusterState } from './store.ts';
 import type { EndpointSlice, Service } from './types.ts';
 
 /** The limits that are added up; the other one is about one frontend. */
@@ -36,8 +37,8 @@ interface NamespaceSharesOptions {
   readonly factor: number;
   /** As of `Clock`; default: shares grow immediately. */
   readonly after?: (delayMs: number, call: () => void) => () => void;
-  /** The limits of the Service (`namespace/name`) have grown. */
-  readonly grown: (service: string) => void;
+  /** Services are touched whose limits have grown. */
+  readonly state: Pick<ClusterState, 'touch'>;
 }
 
 /** A Service can always have a 64th of its limits: smaller ones are not counted. */
@@ -113,12 +114,13 @@ export class NamespaceShares {
   }
 
   #settle(namespace: Namespace): readonly string[] {
-    const { after, grown } = this.#options;
+    const { after, state } = this.#options;
     const changed = namespace.settle((what) => this.total(what), after === undefined);
     if (namespace.canGrow && after !== undefined) {
       namespace.cancelGrowth ??= after(growthDelayMs, () => {
         namespace.cancelGrowth = undefined;
-        for (const service of namespace.settle((what) => this.total(what), true)) grown(service);
+        const larger = namespace.settle((what) => this.total(what), true);
+        for (const service of larger) state.touch(service);
       });
     }
     return changed;

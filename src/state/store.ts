@@ -47,6 +47,11 @@ export interface ChangedService extends Pending, Moment {
   again: Moment | undefined;
 }
 
+/** Follows which Services (`namespace/name`) were resolved, or are gone. */
+export interface ServiceFollower {
+  resolved(service: string): void;
+}
+
 /** When a Service changed. */
 interface Moment {
   /** How many changes there had been, with this one. */
@@ -162,6 +167,7 @@ export class ClusterState {
     const moment = { change: this.#changes, sinceMs: this.#now() };
     if (changed === undefined) this.#add(key, moment);
     else changed.again = moment;
+    this.changed.wake();
   }
 
   #add(key: string, moment: Moment): void {

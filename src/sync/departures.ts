@@ -5,13 +5,14 @@
  */
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { EndpointList } from '../net/endpoint-list.ts';
+import type { ClusterState } from '../state/store.ts';
 import { type Forwarding, forwardingId, type Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 
 interface DeparturesOptions {
   readonly clock: Clock;
-  /** The time of an endpoint of the Service (`namespace/name`) is over. */
-  readonly over: (service: string) => void;
+  /** A Service is touched when the time of one of its endpoints is over. */
+  readonly state: Pick<ClusterState, 'touch'>;
 }
 
 /** The most endpoints of a Service that are waited for; of more, the first have less time. */
@@ -84,7 +85,7 @@ export class Departures {
       if (known !== undefined) this.forget(key);
       return forwardings;
     }
-    const { clock, over } = this.#options;
+    const { clock, state } = this.#options;
     const now = clock.now();
     const ports = new Map<string, Port>();
     const ofOthers = (this.#leftOf.get(namespaceOf(key)) ?? 0) - (known?.left ?? 0);
@@ -116,7 +117,7 @@ export class Departures {
     }
     known?.cancel();
     const isAny = firstMs < Number.POSITIVE_INFINITY;
-    const cancel = isAny ? clock.after(Math.ceil(firstMs - now), () => over(key)) : () => {};
+    const cancel = isAny ? clock.after(Math.ceil(firstMs - now), () => state.touch(key)) : () => {};
     const left = most - room;
     this.#count(key, left);
     this.#services.set(key, { ports, left, cancel });

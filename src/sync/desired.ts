@@ -11,7 +11,7 @@ import type { NamespaceShares } from '../state/namespace-shares.ts';
 import { noSockets } from '../state/node-sockets.ts';
 import { kept, listOf, type OneOrMore } from '../state/one-or-more.ts';
 import { type ResolveContext, resolveInSteps } from '../state/resolve.ts';
-import type { ClusterState } from '../state/store.ts';
+import type { ClusterState, ServiceFollower } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
 import { type Forwarding, type Service, serviceKey } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
@@ -48,8 +48,8 @@ export interface DesiredOptions {
   readonly departures?: Departures;
   /** What each namespace asks for is counted in it; default: no namespace is limited. */
   readonly shares?: NamespaceShares;
-  /** Gets the `namespace/name` of each Service whose desired Forwardings were set, or are gone. */
-  readonly resolved?: (service: string) => void;
+  /** Default: none. */
+  readonly followers?: readonly ServiceFollower[] | undefined;
 }
 
 const noKeys: readonly string[] = [];
@@ -242,7 +242,7 @@ export class Desired {
 
   /** The only step in which what is desired changes: no frontend is ever desired twice. */
   #set(name: string, parts: readonly Part[], { forwardings, transfers }: Ownership): void {
-    const { resolved } = this.#options;
+    const { followers = [] } = this.#options;
     for (const part of parts) this.#setPart(name, part, forwardings);
     for (const transfer of transfers) {
       const { family, forwarding: key } = transfer;
@@ -250,9 +250,9 @@ export class Desired {
       const before = sync?.desired.get(key);
       if (before === undefined) continue;
       sync!.setDesired(sync!.track(key), transferred(before, transfer));
-      resolved?.(transfer.service);
+      for (const follower of followers) follower.resolved(transfer.service);
     }
-    resolved?.(name);
+    for (const follower of followers) follower.resolved(name);
   }
 
   #setPart(name: string, part: Part, forwardings: readonly Forwarding[]): void {

@@ -44,9 +44,10 @@ export class SyncLoop {
     const refresh = this.#desired.refresh.bind(this.#desired);
     this.#refresher = new Refresher({ clock, state, refresh, shareMs: sliceMs / 2 });
     this.#wakeup = new Wakeup(options.clock);
+    state.changed.wake = () => this.wake();
   }
 
-  /** The state has changed. It is cheap enough to be called for each of thousands of events. */
+  /** What Services depend on has changed; the state calls it when Services have. */
   wake(): void {
     this.#isAwake = true;
     this.#wakeup.wake();

@@ -7,13 +7,14 @@ import type { Family } from '../net/address.ts';
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import { grownPart, growthStepMs, growthSteps } from '../state/growth.ts';
+import type { ClusterState } from '../state/store.ts';
 import { type Forwarding, forwardingId, type Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 
 interface SlowStartsOptions {
   readonly clock: Clock;
-  /** Shares of the Service (`namespace/name`) have grown. */
-  readonly grown: (service: string) => void;
+  /** A Service is touched whose shares have grown. */
+  readonly state: Pick<ClusterState, 'touch'>;
 }
 
 /** The number of endpoints that are compared in one step. */
@@ -113,9 +114,9 @@ export class SlowStarts {
     }
     this.forget(key);
     if (since.size === 0) return false;
-    const { clock, grown } = this.#options;
+    const { clock, state } = this.#options;
     const delayMs = (now + 1) * stepMs - clock.now();
-    const cancel = clock.after(Math.max(1, Math.ceil(delayMs)), () => grown(key));
+    const cancel = clock.after(Math.max(1, Math.ceil(delayMs)), () => state.touch(key));
     this.#services.set(key, { stepMs, since, cancel });
     for (const id of since.keys()) this.#owners.set(id, key);
     return isNew;

@@ -1,6 +1,6 @@
 /** A node in one mode, on a fake kernel: what its program makes of objects, and of packets. */
 import { isDeepStrictEqual } from 'node:util';
-import { Engine, Progress } from '../../src/agent/engine.ts';
+import { Engine } from '../../src/agent/engine.ts';
 import { engineSettings } from '../../src/agent/engine-settings.ts';
 import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
@@ -76,7 +76,6 @@ export class ModeNode {
   #interfacesChanged = (): void => {};
   #state = new ClusterState(0, () => this.#clock.now());
   #engine!: Engine;
-  #progress = new Progress([]);
   #settings: unknown;
   #end = new AbortController();
   #running: Promise<void> = Promise.resolve();
@@ -105,11 +104,11 @@ export class ModeNode {
     this.#interfacesChanged();
     this.#engine.wake();
     // Longest rest, twice.
-    for (let i = 0; i < 200 && !this.#progress.upToDate; i += 1) {
+    for (let i = 0; i < 200 && !this.#engine.upToDate; i += 1) {
       await this.#clock.pass(10);
       if (this.#failure !== undefined) throw this.#failure;
     }
-    if (!this.#progress.upToDate) throw new Error('not everything is in force after 2 s');
+    if (!this.#engine.upToDate) throw new Error('not everything is in force after 2 s');
     const aside = this.#engine.families.flatMap(({ quarantined }) => [...quarantined]);
     if (aside.length > 0) throw new Error(`set aside: ${aside}`);
   }
@@ -276,12 +275,11 @@ export class ModeNode {
   async #replaceEngine(settings: ReturnType<typeof engineSettings>): Promise<void> {
     await this.stop();
     this.#settings = settings;
-    this.#progress = new Progress([]);
     this.#end = new AbortController();
     for (const resource of resources) this.#state.markSynced(resource);
     this.#engine = new Engine({
       ...{ settings, mode: this.#mode, state: this.#state, clock: this.#clock },
-      ...{ progress: this.#progress, kernel: this.kernel, conntrack: new FakeConntrack() },
+      ...{ kernel: this.kernel, conntrack: new FakeConntrack() },
       interfaces: () => ['127.0.0.1', '::1', ...this.#interfaces].map(address),
       followInterfaces: (changed) => {
         this.#interfacesChanged = changed;
@@ -291,7 +289,7 @@ export class ModeNode {
       conntrackObserver: () => {},
       excludedCgroups: () => undefined,
       health: { isAny: false, maxEjected: 0, parts: () => undefined, services: () => [] },
-      resolved: () => {},
+      followers: [],
       changed: () => {},
     });
     this.#running = this.#engine.run(this.#end.signal).catch((error: Error) => {

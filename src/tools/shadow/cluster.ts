@@ -31,9 +31,8 @@ export class ShadowCluster {
 
   constructor({ config, interfaces, mode }: ShadowClusterOptions) {
     const { namespaceFactor: factor, ...limits } = config.serviceLimits;
-    const grown = (service: string): void => this.state.touch(service);
-    this.#shares = new NamespaceShares({ limits, factor, grown });
     const { state } = this;
+    this.#shares = new NamespaceShares({ limits, factor, state });
     this.#facts = new NodeFacts({
       settings: config,
       state,

@@ -87,7 +87,9 @@ class World {
   readonly #now: Shape[] = [];
   readonly #departures = new Departures({
     clock: this.clock,
-    over: (key) => this.apply(Number(key.at(-1)), this.#now[Number(key.at(-1))]!),
+    state: {
+      touch: (key) => this.apply(Number(key.at(-1)), this.#now[Number(key.at(-1))]!),
+    },
   });
   readonly #reconciler = new ConntrackReconciler({
     family: 'IPv4',
@@ -107,7 +109,7 @@ class World {
     const before = this.#last[number];
     this.#reconciler.moving();
     this.#reconciler.changed(before, forwarding);
-    this.#reconciler.upToDate('all');
+    this.#reconciler.settled('all');
     this.#last[number] = forwarding;
     return before === undefined ? [] : placesOf(before);
   }

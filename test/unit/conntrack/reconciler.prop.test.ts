@@ -117,7 +117,7 @@ class World {
       if (moved) this.reconciler.changed(before, undefined);
       this.reconciler.changed(moved ? undefined : before, forwarding);
     });
-    this.reconciler.upToDate('all');
+    this.reconciler.settled('all');
     await this.clock.pass(20_000);
   }
 }

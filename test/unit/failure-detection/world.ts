@@ -59,6 +59,7 @@ export class World {
     service: (key: string) => this.services.get(key),
     serviceCIDRs: () => this.serviceCIDRs,
     serviceKeys: () => keys(this.services),
+    touch: (key: string) => void this.dealt.push(key),
   };
   readonly probed: string[] = [];
   /** With their ports. */
@@ -82,8 +83,7 @@ export class World {
       interfaces: () => this.own,
       ownerOf: (at, port) => this.owners.get(joinHostPort(formatAddress(at.bytes), port)),
       observer: (event) => void this.events.push(event),
-      dealt: (key) => void this.dealt.push(key),
-      noticed: (key) => void this.noticed.push(key),
+      problems: { resolved: (key) => void this.noticed.push(key) },
       connect: async ({ address: to, port }, timeoutMs) => {
         this.probed.push(to);
         this.probedAt.push(joinHostPort(to, port));

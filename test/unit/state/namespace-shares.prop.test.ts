@@ -93,7 +93,7 @@ function plainShares(present: Iterable<Asked>, namespace: string) {
 describe('NamespaceShares', () => {
   it('gives the largest share that fits, whatever came and went before', () =>
     withRandom(async (random) => {
-      const shares = new NamespaceShares({ limits, factor, grown: () => {} });
+      const shares = new NamespaceShares({ limits, factor, state: { touch() {} } });
       const present = new Map<string, Asked>();
       for (let round = 0; round < 300; round += 1) {
         const name = `web-${random.below(20)}`;
@@ -114,7 +114,7 @@ describe('NamespaceShares', () => {
     }));
 
   it('returns each other Service whose limits have changed, and no smaller one', () => {
-    const shares = new NamespaceShares({ limits, factor, grown: () => {} });
+    const shares = new NamespaceShares({ limits, factor, state: { touch() {} } });
     const count = ({ service: one, slices }: Asked) => shares.count(one.key, one, slices);
     for (const name of ['one', 'two']) expect(count(large(name, 1000))).toEqual([]);
     expect(count(large('half', 500))).toEqual([]);
@@ -127,7 +127,7 @@ describe('NamespaceShares', () => {
   });
 
   it('counts source ranges once for each load-balancer frontend', () => {
-    const shares = new NamespaceShares({ limits, factor: 1, grown: () => {} });
+    const shares = new NamespaceShares({ limits, factor: 1, state: { touch() {} } });
     const ranges = Array.from({ length: 80 }, (_, i) => `192.0.2.${i}/32`);
     for (const name of ['one', 'two']) {
       const fields = { loadBalancerIPs: ['198.51.100.1'], loadBalancerSourceRanges: ranges };
@@ -138,7 +138,7 @@ describe('NamespaceShares', () => {
   });
 
   it('gives 400 Services of 16 ports with tables no more slots than a namespace gets', () => {
-    const shares = new NamespaceShares({ limits: noLimits, factor: 10, grown: () => {} });
+    const shares = new NamespaceShares({ limits: noLimits, factor: 10, state: { touch() {} } });
     const namesOf = (count: number): string[] =>
       Array.from({ length: count }, (_, i) => `web-${i}`);
     const endpoints = { '10.244.0.1': ready, '10.244.0.2': ready };
@@ -163,7 +163,7 @@ describe('NamespaceShares', () => {
     const shares = new NamespaceShares({
       ...{ limits, factor },
       after: (ms, call) => clock.after(ms, call),
-      grown: (key) => grown.push(key),
+      state: { touch: (key) => grown.push(key) },
     });
     const names = ['one', 'two', 'three', 'four'];
     for (const name of names) {
@@ -190,7 +190,7 @@ describe('NamespaceShares', () => {
     const shares = new NamespaceShares({
       ...{ limits, factor: 1 },
       after: (ms, call) => clock.after(ms, call),
-      grown: (key) => grown.push(key),
+      state: { touch: (key) => grown.push(key) },
     });
     for (const name of ['one', 'two']) {
       const { service: one } = large(name, 1000);

@@ -38,7 +38,7 @@ it('the cost of endpoints that all leave grows with their number', () => {
   const all = (count: number) => {
     const [before, after] = [ending(0, count), ending(count, count)];
     return () => {
-      const departures = new Departures({ clock: new ToyClock(), over: () => undefined });
+      const departures = new Departures({ clock: new ToyClock(), state: { touch() {} } });
       const [first] = finish(departures.note(of, [before]));
       return endedBy(first, finish(departures.note(of, [after]))[0]);
     };
@@ -47,7 +47,7 @@ it('the cost of endpoints that all leave grows with their number', () => {
 });
 
 it('40,960 endpoints that have left are waited for in a namespace, and as many in another', () => {
-  const departures = new Departures({ clock: new ToyClock(), over: () => undefined });
+  const departures = new Departures({ clock: new ToyClock(), state: { touch() {} } });
   const [before, after] = [ending(0, 5000), ending(5000, 1)];
   const leave = (namespace: string, name: string): number => {
     const one = service({ namespace, name, endings: { endAfterMs: 60_000 } });
@@ -68,7 +68,7 @@ it('the cost of endpoints that all start slowly grows with their number', () => 
   const all = (count: number) => {
     const [before, after] = [ending(0, count), ending(count, count)];
     return () => {
-      const starts = new SlowStarts({ clock: new ToyClock(), grown: () => undefined });
+      const starts = new SlowStarts({ clock: new ToyClock(), state: { touch() {} } });
       return finish(starts.note(of, [after], () => before));
     };
   };

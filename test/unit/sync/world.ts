@@ -107,13 +107,9 @@ export class World<K extends Kernel = ToyKernel> {
       settings: all,
       ...(follower && { follower }),
     });
-    const grown = (name: string): void => {
-      state.touch(name);
-      this.loop.wake();
-    };
-    this.#slowStarts = new SlowStarts({ clock, grown });
+    this.#slowStarts = new SlowStarts({ clock, state });
     const after = clock.after.bind(clock);
-    const shares = new NamespaceShares({ limits, factor: 2, after, grown });
+    const shares = new NamespaceShares({ limits, factor: 2, after, state });
     this.#shares = shares;
     this.loop = new SyncLoop({
       owners: new FrontendOwners(),
