@@ -22,6 +22,7 @@ import { settingRules } from '../src/config/validate.ts';
 import { defaultSettings } from '../src/config/values.ts';
 import { kubernetesVersion } from '../src/config/version.ts';
 import { addedFields, defaultsOf, fileFields, pathInV1alpha2 } from '../src/config/versions.ts';
+import { failureTable } from '../src/sync/after-failure.ts';
 import { annotationsPage } from './annotations-page.ts';
 import { apiPage } from './api-page.ts';
 import { chartPages } from './chart-docs.ts';
@@ -250,6 +251,15 @@ function modeTable(): string {
   return table(['Packets', iptables, '`""`', '`nftables`', 'instead, in mode nftables'], rows);
 }
 
+/** What a family does after a failure. */
+function failureRows(): string {
+  const rows = failureTable.map(({ compares, repairs, what }) => {
+    const reads = repairs === undefined ? 'no' : repairs;
+    return [what, reads, compares ? 'yes' : 'no'];
+  });
+  return table(['What failed', 'The kernel is read and repaired', 'An audit compares'], rows);
+}
+
 function written(name: string): string {
   return readFileSync(fileURLToPath(new URL(`../${name}`, import.meta.url)), 'utf8');
 }
@@ -288,6 +298,7 @@ export const pages: Readonly<Record<string, string>> = {
     modes: modeTable(),
     ipvs: ipvsTable(),
   }),
+  'docs/internals/code.md': withSections('docs/internals/code.md', { failures: failureRows() }),
   'docs/performance.md': withResults(written('docs/performance.md')),
   'docs/scale.md': withResults(written('docs/scale.md')),
   'bench/README.md': withSections('bench/README.md', { figures: figureTable(), runs: runTable() }),

@@ -5,6 +5,7 @@ import type { Family } from '../net/address.ts';
 import type { Forwarding, ForwardingsByKey } from '../state/types.ts';
 import { type Clock, isDue } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
+import { afterFailure } from './after-failure.ts';
 import { Applier, contradictsBelief, type Failure, unknownFailure } from './applier.ts';
 import { Audit } from './audit.ts';
 import type { Cause } from './cause.ts';
@@ -440,13 +441,17 @@ export class FamilySync {
       const isToBlame = !disbelieved || this.#quarantine.contradicted(key, isMoved);
       if (isToBlame) this.#isolate(this.track(key), tried, failures[0]!, purpose);
     }
-    const isKnown = purpose === 'changes' && !partly;
-    const isAside = culprits.length > 0 && culprits.every((key) => this.#quarantine.get(key));
-    const contained = isKnown && isAside;
-    // Others need not wait for a recovery: an audit reads the kernel while syncs continue.
-    if (contained && disbelieved) this.#audit.request(0);
-    const recoverAtMs = isMoved ? this.#audit.repairAtMs : undefined;
-    const retryMs = contained ? undefined : this.#recovery.failed(failures, recoverAtMs);
+    const { compares, repairs } = afterFailure({
+      isSync: purpose === 'changes',
+      isPartly: partly,
+      isContained: culprits.length > 0 && culprits.every((key) => this.isQuarantined(key)),
+      isContradiction: disbelieved,
+      isMoved,
+      isHeld: failures.some((one) => one.isHeld),
+    });
+    if (compares) this.#audit.request(0);
+    const retryMs = repairs && this.#recovery.failed(repairs, this.#audit.repairAtMs);
+    const contained = repairs === undefined;
     if (contained) await planner.resume(this.inForce.values(), this.#pause());
     observer({ kind: 'failed', family: this.family, purpose, failures, retryMs, isMoved });
     if (!contained || this.#hasWork) this.#requests.request();

@@ -1,10 +1,10 @@
 /** Brings the kernel from any state to what is desired, and writes only the difference. */
-import type { KernelFailure } from '../kernel/kernel.ts';
 import type { Drift, KernelState } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
 import { Backoff, type BackoffLimits } from '../time/backoff.ts';
 import type { Clock } from '../time/clock.ts';
 import type { Pacer } from '../time/pacer.ts';
+import type { RepairTime } from './after-failure.ts';
 import type { Applier, Failure } from './applier.ts';
 import type { Causes } from './dirty.ts';
 import { addDrift, type Purpose } from './events.ts';
@@ -46,13 +46,16 @@ export class Recovery {
 
   /**
    * Something failed whose extent is not known. Returns the milliseconds until it is due.
-   * `repairAtMs`: when it is due if the failure is due to a change by another program.
+   * `repairAtMs`: when repairs may take time again.
    */
-  failed(failures: readonly KernelFailure[], repairAtMs?: number): number {
+  failed(time: RepairTime, repairAtMs: number): number {
     const now = this.#clock.now();
-    const isHeld = failures.some((one) => one.isHeld);
-    const repairMs = repairAtMs === undefined ? undefined : Math.max(0, repairAtMs - now);
-    const delayMs = isHeld ? heldMs : (repairMs ?? this.#backoff.failed());
+    const delaysMs: Readonly<Record<RepairTime, () => number>> = {
+      'in 250 ms': () => heldMs,
+      'when repairs may take time again': () => Math.max(0, repairAtMs - now),
+      'after a growing delay': () => this.#backoff.failed(),
+    };
+    const delayMs = delaysMs[time]();
     this.#dueAtMs = now + delayMs;
     return delayMs;
   }
