@@ -2,7 +2,7 @@
 import { inOrderOf } from '../state/pool.ts';
 import type { Clock } from '../time/clock.ts';
 import type { Cause } from './cause.ts';
-import { type Causes, DirtyForwardings, serviceOf } from './dirty.ts';
+import { DirtyForwardings, serviceOf } from './dirty.ts';
 import type { Handover } from './handover.ts';
 import { Pace, type Urgency } from './pace.ts';
 import type { SyncSettings } from './settings.ts';
@@ -37,7 +37,7 @@ const plannedMax = 4096;
 
 export class Changes {
   readonly #clock: Clock;
-  readonly #dirty = new DirtyForwardings();
+  readonly dirty = new DirtyForwardings();
   readonly #handover: Handover;
   readonly #minSyncPeriodMs: number;
   /** Undefined: syncs rest for a fixed time. */
@@ -63,14 +63,9 @@ export class Changes {
     if (isPaced) this.#pace = new Pace({ clock: options.clock, longestRestMs });
   }
 
-  /** Whether anything is dirty. */
-  get any(): boolean {
-    return this.#dirty.any;
-  }
-
   /** `damagedMs`: how long what others have changed has waited for its repair. */
   backlog(damagedMs: number): Backlog {
-    const { nextReceivedMs = Number.POSITIVE_INFINITY, services: waiting } = this.#dirty;
+    const { nextReceivedMs = Number.POSITIVE_INFINITY, services: waiting } = this.dirty;
     const waitedMs = Math.max(damagedMs, this.#clock.now() - nextReceivedMs);
     const isBehind = waitedMs > syncLongestMs + this.#minSyncPeriodMs;
     return { waiting, behindMs: isBehind ? waitedMs : undefined };
@@ -84,7 +79,7 @@ export class Changes {
   /** `Clock.now` when the next sync is due, of what is dirty or of something else. */
   get notBeforeMs(): number {
     if (this.#pace === undefined || this.#isCut) return this.#notBeforeMs;
-    return Math.max(this.#notBeforeMs, this.#pace.dueMs(this.any ? this.#urgency : 'first'));
+    return Math.max(this.#notBeforeMs, this.#pace.dueMs(this.dirty.any ? this.#urgency : 'first'));
   }
 
   /** No sync begins before this time of `Clock.now`. */
@@ -99,7 +94,7 @@ export class Changes {
   begin(isOfAll: boolean): void {
     const now = this.#clock.now();
     const isPart = this.#pace !== undefined && now < this.#pace.dueMs('all');
-    this.#dirty.isOnlySmall = isPart && !isOfAll && !this.#isCut && !this.#isLargeFirst;
+    this.dirty.isOnlySmall = isPart && !isOfAll && !this.#isCut && !this.#isLargeFirst;
     this.#hadLarge = false;
     for (const [service, plannedMs] of this.#plannedMs) {
       if (now - plannedMs < quietMs) break;
@@ -109,13 +104,13 @@ export class Changes {
 
   /** A sync is over that began at `beganMs` of `Clock.now`, and what it cost. */
   spent(costMs: number, beganMs: number): void {
-    const isAll = !this.#dirty.isOnlySmall || !this.any;
+    const isAll = !this.dirty.isOnlySmall || !this.dirty.any;
     this.#pace?.spent({ beganMs, costMs, hadLarge: this.#hadLarge, isAll });
   }
 
   /** `service`: its `namespace/name`, where that is known. */
   mark(record: Tracked, cause: Cause | undefined, service = serviceOf(record.key)): void {
-    const isSmall = this.#dirty.mark(record, cause, service);
+    const isSmall = this.dirty.mark(record, cause, service);
     if (this.#pace === undefined) return;
     const plannedMs = this.#plannedMs.get(service) ?? Number.NEGATIVE_INFINITY;
     const isQuiet = this.#clock.now() - plannedMs >= quietMs;
@@ -125,21 +120,8 @@ export class Changes {
     else if (isSmall && this.#urgency === 'all') this.#urgency = 'small';
   }
 
-  has(record: Tracked): boolean {
-    return this.#dirty.has(record);
-  }
-
-  unmark(record: Tracked): void {
-    this.#dirty.delete(record);
-  }
-
-  /** Takes all: a recovery is going to look at everything. */
-  takeDirty(): Causes {
-    return this.#dirty.takeAll();
-  }
-
   /** Whether the one that `due` has yielded has many elements, or belongs to many others. */
-  readonly isLarge = (): boolean => this.#dirty.isNextLarge;
+  readonly isLarge = (): boolean => this.dirty.isNextLarge;
 
   /**
    * Those to `plan`, including those that become dirty during the sync, until `syncLongestMs` is
@@ -149,7 +131,7 @@ export class Changes {
 
   *#due(endMs: number): Generator<Tracked> {
     for (;;) {
-      const record = this.#dirty.next;
+      const record = this.dirty.next;
       this.#isCut = record !== undefined && this.#clock.now() >= endMs;
       if (record === undefined) this.#noteDone();
       if (record === undefined || this.#isCut) return;
@@ -158,8 +140,8 @@ export class Changes {
   }
 
   readonly plan = (record: Tracked): void => {
-    this.#hadLarge ||= this.#dirty.isNextLarge;
-    const cause = this.#dirty.take();
+    this.#hadLarge ||= this.dirty.isNextLarge;
+    const cause = this.dirty.take();
     this.#notePlanned(serviceOf(record.key));
     const { desired, planned } = record;
     const next = desired && inOrderOf(planned, desired);
@@ -168,7 +150,7 @@ export class Changes {
 
   /** All that the sync is for is planned, also what came during it. */
   #noteDone(): void {
-    this.#isLargeFirst &&= this.#dirty.isOnlySmall;
+    this.#isLargeFirst &&= this.dirty.isOnlySmall;
     this.#urgency = this.#isLargeFirst ? 'first' : 'all';
   }
 

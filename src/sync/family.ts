@@ -182,7 +182,7 @@ export class FamilySync {
 
   get #hasWork(): boolean {
     const { environment, planner } = this.#options;
-    return this.#changes.any || environment() !== planner.environment;
+    return this.#changes.dirty.any || environment() !== planner.environment;
   }
 
   /** Its record, for `setDesired` and `changed`. It is valid while it is desired. */
@@ -318,7 +318,7 @@ export class FamilySync {
   async #recover(): Promise<void> {
     const startedMs = this.#begin();
     const { purpose } = this.#recovery;
-    const causes = this.#changes.takeDirty();
+    const causes = this.#changes.dirty.takeAll();
     this.#recovery.begin();
     this.#inForce.beginRepair();
     this.#applier.forget();
@@ -419,7 +419,7 @@ export class FamilySync {
   }
 
   #dropUnused(record: Tracked): void {
-    if (!this.#changes.has(record)) this.#tracked.drop(record);
+    if (!this.#changes.dirty.has(record)) this.#tracked.drop(record);
   }
 
   /**
@@ -470,7 +470,7 @@ export class FamilySync {
     // A repair tries what is desired first, then what was in force, then nothing.
     const fallback = purpose !== 'changes' && earlier?.inForce !== undefined ? undefined : inForce;
     const tried = lost.get(record) ?? record.desired ?? inForce;
-    this.#changes.unmark(record);
+    this.#changes.dirty.delete(record);
     if (tried === undefined) return;
     const quarantined = this.#quarantine.add(key, tried, failure, fallback);
     const retryMs = quarantined.retryAtMs - quarantined.failedAtMs;
