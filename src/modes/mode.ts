@@ -21,7 +21,7 @@ import type { Forwarding, ServicePortName } from '../state/types.ts';
 import type { Pause } from '../time/pacer.ts';
 import type { ModeName } from './mode-table.ts';
 import type { Sysctl, SysctlWishes } from './sysctl.ts';
-import type { Count } from './traffic-counts.ts';
+import type { CountTaker } from './traffic-counts.ts';
 
 export type { ModeName };
 
@@ -364,14 +364,11 @@ export interface ModeFacts {
   affinityFill?(kernel: KernelReader, family: Family): Promise<readonly AffinityFill[]>;
   /**
    * Reads the counts of `countsTraffic`, or those that the kernel keeps anyway, in a mode that has
-   * any. Counts may be missing while others write the ruleset. `found` gets each count.
+   * any. Counts may be missing while others write the ruleset. `found` gets each count, and says of
+   * which namespace it is. Where packets have nearly filled a set, those of the namespaces that have
+   * most are deleted.
    */
-  trafficCounts?(
-    kernel: KernelReader,
-    family: Family,
-    pause: Pause,
-    found: (count: Count) => void,
-  ): Promise<void>;
+  trafficCounts?(kernel: Kernel, family: Family, pause: Pause, found: CountTaker): Promise<void>;
   /** Whether the mode has a chain of this name, in a mode with chains of kube-proxy's names. */
   ownsChain?(table: string, chain: string): boolean;
   /** What it needs of the kernel in addition to connection tracking. */

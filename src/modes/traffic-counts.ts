@@ -1,5 +1,7 @@
 /** Counts of traffic that a mode reads from the kernel. */
+import { levelWithin } from '../state/level.ts';
 import type { Destination } from '../state/services-by-frontend.ts';
+import { inTurns, type Pause } from '../time/pacer.ts';
 
 /** Why a connection was refused. */
 export type RefusalReason =
@@ -28,4 +30,29 @@ export interface Count {
     | { readonly kind: 'resets'; readonly endpoint: string; readonly isFollowed: boolean }
     /** Packets that were refused. */
     | { readonly kind: 'refusals'; readonly reason: RefusalReason };
+}
+
+/** Takes a count. Returns the namespace whose it is; empty: it belongs to no Service. */
+export type CountTaker = (count: Count) => string;
+
+/**
+ * Where elements that packets make have so much room, the keys of those that namespaces have beyond
+ * their shares of it. `owners`: the namespace of each key.
+ */
+export async function beyondShares(
+  owners: ReadonlyMap<string, string>,
+  room: number,
+  pause: Pause,
+): Promise<readonly string[]> {
+  const sizes = new Map<string, number>();
+  await inTurns(owners.values(), pause, (owner) => sizes.set(owner, (sizes.get(owner) ?? 0) + 1));
+  const share = Math.floor(levelWithin([...sizes.values()], room));
+  const kept = new Map<string, number>();
+  const beyond: string[] = [];
+  await inTurns(owners, pause, ([key, owner]) => {
+    const own = kept.get(owner) ?? 0;
+    if (own < share) kept.set(owner, own + 1);
+    else beyond.push(key);
+  });
+  return beyond;
 }

@@ -1,4 +1,5 @@
 /** Which of many have room where there is not enough for all: no tenant takes that of others. */
+import { levelWithin } from '../state/level.ts';
 import { inTurns, type Pause } from '../time/pacer.ts';
 
 interface Owned {
@@ -19,15 +20,10 @@ export async function fairShares<T extends Owned>(
   await inTurns(list, pause, ({ namespace }) => {
     sizes.set(namespace, (sizes.get(namespace) ?? 0) + 1);
   });
-  let [left, sharers] = [room, sizes.size];
-  for (const size of [...sizes.values()].sort((a, b) => a - b)) {
-    if (size > Math.floor(left / sharers)) break;
-    left -= size;
-    sharers -= 1;
-  }
-  const share = Math.floor(left / sharers);
+  const share = Math.floor(levelWithin([...sizes.values()], room));
   // What cannot be divided goes to those that come first.
-  let further = left % sharers;
+  let further = room;
+  for (const size of sizes.values()) further -= Math.min(size, share);
   const taken = new Map<string, number>();
   const shown: T[] = [];
   await inTurns(list, pause, (one) => {

@@ -235,10 +235,11 @@ export class ServiceCounters {
       entry.endpoints = new Map();
     });
     const news: News = new Map();
-    const counted = (count: Count): void => {
+    const counted = (count: Count): string => {
       const more = last.more(count);
       const whom = services.at(count.destination);
       if (isOf(whom, count)) this.#add(this.#entryOf(whom), count, more, news);
+      return whom.namespace;
     };
     const readAtMs = clock.now();
     // What was read in part may lack the answers to connections that were read.

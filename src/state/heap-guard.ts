@@ -5,6 +5,7 @@
  */
 import type { Change, Resource, Taken } from './change.ts';
 import { LeftOut } from './left-out.ts';
+import { levelWithin } from './level.ts';
 import { bytesOfService, bytesOfSlice, bytesOfUnserved } from './record-bytes.ts';
 import type { ClusterState } from './store.ts';
 
@@ -237,16 +238,4 @@ export class HeapGuard {
 
 function namespaceOf(key: string): string {
   return key.slice(0, key.indexOf('/'));
-}
-
-/** The level at which sizes that are cut to it add up to `total`; infinite if they do anyway. */
-function levelWithin(sizes: number[], total: number): number {
-  sizes.sort((a, b) => a - b);
-  let left = total;
-  for (let i = 0; i < sizes.length; i += 1) {
-    const level = left / (sizes.length - i);
-    if (sizes[i]! > level) return level;
-    left -= sizes[i]!;
-  }
-  return Number.POSITIVE_INFINITY;
 }

@@ -85,6 +85,7 @@ test.each([false, true])(
     const layout = tableLayout('IPv4', true);
     await readCountings(kernel, layout, refusalCountings, noPause, ({ count, of }) => {
       if (of.kind === 'refusals') counts[of.reason] = count;
+      return '';
     });
     const counted = {
       no_endpoints: 1,

@@ -85,6 +85,7 @@ test('counts of IPVS are reported by frontend and endpoint', async () => {
         const { address, port } = destination;
         const end = of.kind === 'endpoint' ? ` -> ${of.endpoint}` : '';
         texts.push(`${formatEndpoint(address!.bytes, port!)}${end}: ${count}`);
+        return '';
       });
       return texts.sort();
     };

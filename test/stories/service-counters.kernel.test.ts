@@ -5,6 +5,12 @@
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { topOfConntrack } from '../../src/conntrack/holders.ts';
 import { openConntrack } from '../../src/kernel/conntrack.ts';
+import { applyAll } from '../../src/kernel/failures.ts';
+import { writeKeys } from '../../src/kernel/nft/own-table.ts';
+import { fieldsOfSet } from '../../src/kernel/nft/sets.ts';
+import { nftOps } from '../../src/kernel/ops.ts';
+import { RecordWriter } from '../../src/kernel/records.ts';
+import { countedEndpointsMax, setDefinitions, tableName } from '../../src/modes/nftables/layout.ts';
 import { systemClock } from '../../src/time/clock.ts';
 import {
   CLIENT_IP,
@@ -15,6 +21,7 @@ import {
   POD_A_IP,
   POD_B_IP,
 } from '../lab/addresses.ts';
+import { askKernel } from '../lab/ask-kernel.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import {
   BASELINE,
@@ -25,6 +32,7 @@ import {
   slices,
 } from '../lab/objects.ts';
 import type { Outcome } from '../lab/outcome.ts';
+import { untilReleased } from '../lab/owners.ts';
 import { answerMs, hangsMs, paced } from '../lab/pace.ts';
 import { all, clusterIP, forwarding, pool } from '../unit/modes/nftables/forwardings.ts';
 import { fairleadInside } from './fairlead-inside.ts';
@@ -153,6 +161,33 @@ test(`${connections} connections are counted, while endpoints and processes come
   const byEndpoint = Object.entries(await elements('endpoint-connections'));
   const sum = byEndpoint.reduce((all, [, count]) => all + count, 0);
   expect(sum).toBe(answered + 7);
+  await proxy.stop();
+});
+
+/** What packets make of connections to as many endpoints of one frontend. */
+async function fillEndpoints(): Promise<void> {
+  const set = setDefinitions('IPv4')['endpoint-connections'];
+  const keys = Array.from({ length: countedEndpointsMax }, (_, i) => {
+    const endpoint = [10, 200 + (i >> 16), (i >> 8) & 255, i & 255];
+    return Uint8Array.of(10, 96, 77, 1, 6, 0, 0, 0, 0, 80, 0, 0, ...endpoint, 0, 80, 0, 0);
+  });
+  const writer = new RecordWriter(nftOps);
+  writeKeys(writer, 'elementsAdd', fieldsOfSet('IPv4', tableName, set), keys);
+  await askKernel(lab.node, (kernel) => applyAll(kernel, writer.finish(), 'nft.apply', tableName));
+}
+
+test('who fills the set of endpoints keeps others uncounted only until the set is read', async () => {
+  const first = await start(placed(0));
+  await first.stop();
+  await untilReleased(lab.node);
+  await fillEndpoints();
+  const proxy = await start(placed(0));
+  expect(await connect(web)).toEqual(['answered']);
+  expect(await connectionsOf(proxy)).toEqual({ 'web  TCP': 1 });
+  expect(await connect(web, 9)).toEqual(Array(9).fill('answered'));
+  const counts = Object.values(await elements('endpoint-connections'));
+  expect(counts).toHaveLength(countedEndpointsMax / 2 + 1);
+  expect(counts.filter((count) => count > 0)).toEqual([9]);
   await proxy.stop();
 });
 

@@ -6,7 +6,7 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { binary } from '../../modes/elements.ts';
-import type { Count } from '../../modes/traffic-counts.ts';
+import { beyondShares, type CountTaker } from '../../modes/traffic-counts.ts';
 import { type Family, formatEndpoint } from '../../net/address.ts';
 import type { Destination } from '../../state/services-by-frontend.ts';
 import type { Pause } from '../../time/pacer.ts';
@@ -28,6 +28,7 @@ interface Element {
 
 interface CountedFrontend {
   readonly id: string;
+  namespace: string;
   readonly destination: Destination;
   readonly elements: Element[];
 }
@@ -49,13 +50,19 @@ export class ConnectTimeCounts {
   }
 
   /** Passes `take` the sum of each frontend, and the count of each of its endpoints. */
-  async read(reader: Reader, take: (count: Count) => void): Promise<void> {
+  async read(reader: Reader, take: CountTaker): Promise<void> {
     const frontends = await readFrontends(reader);
     let elements = 0;
-    for (const { destination, elements: own, id } of frontends.values()) {
+    for (const frontend of frontends.values()) {
+      const { destination, elements: own, id } = frontend;
       elements += own.length;
       const count = sum(own);
-      take({ id: `connect-time ${id}`, count, destination, of: { kind: 'connections' } });
+      frontend.namespace = take({
+        id: `connect-time ${id}`,
+        count,
+        destination,
+        of: { kind: 'connections' },
+      });
       for (const one of own) {
         if (one.endpoint === undefined) continue;
         const of = { kind: 'endpoint', endpoint: one.endpoint } as const;
@@ -65,9 +72,12 @@ export class ConnectTimeCounts {
     await this.#makeRoom(reader, frontends, elements);
   }
 
-  /** Sums up and deletes elements that have counted no connection since the last reading. */
+  /**
+   * Sums up and deletes elements that have counted no connection since the last reading, and where
+   * the others are too many, those that namespaces have beyond their shares.
+   */
   async #makeRoom(
-    { directory, family, kernel }: Reader,
+    { directory, family, kernel, pause }: Reader,
     frontends: ReadonlyMap<string, CountedFrontend>,
     elements: number,
   ): Promise<void> {
@@ -77,9 +87,17 @@ export class ConnectTimeCounts {
     const added: Element[] = [];
     const deleted: Element[] = [];
     const now = new Map<string, number>();
+    const owners = new Map<string, string>();
+    for (const { elements: own, namespace } of frontends.values()) {
+      for (const { count, endpoint, id } of own) {
+        now.set(id, count);
+        if (last.size === 0 || last.get(id) === count || endpoint === undefined) continue;
+        owners.set(id, namespace);
+      }
+    }
+    const beyond = new Set(await beyondShares(owners, this.#keptMax, pause));
     for (const { elements: own } of frontends.values()) {
-      for (const { count, id } of own) now.set(id, count);
-      const idle = own.filter(({ count, id }) => last.get(id) === count);
+      const idle = own.filter(({ count, id }) => last.get(id) === count || beyond.has(id));
       const folded = foldedOf(own, idle);
       if (folded !== undefined) added.push(folded);
       deleted.push(...idle.filter(({ id }) => id !== folded?.id));
@@ -110,7 +128,7 @@ async function readFrontends({
     const id = binary(frontend);
     let of = frontends.get(id);
     if (of === undefined) {
-      of = { id, destination: { address, port, protocol }, elements: [] };
+      of = { id, namespace: '', destination: { address, port, protocol }, elements: [] };
       frontends.set(id, of);
     }
     of.elements.push({

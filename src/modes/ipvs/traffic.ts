@@ -1,5 +1,5 @@
 /** What IPVS has counted itself, by virtual service and real server, and what rules refused. */
-import type { KernelReader } from '../../kernel/kernel.ts';
+import type { Kernel, KernelReader } from '../../kernel/kernel.ts';
 import { NFPROTO, protocolOf } from '../../kernel/nft/constants.ts';
 import { readEntries } from '../../kernel/nft/entries.ts';
 import { dumpShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
@@ -9,17 +9,17 @@ import type { Destination } from '../../state/services-by-frontend.ts';
 import type { Pause } from '../../time/pacer.ts';
 import { binary, destinationKey } from '../elements.ts';
 import { readCountings, refusalCountings } from '../nft-table/traffic.ts';
-import type { Count } from '../traffic-counts.ts';
+import type { Count, CountTaker } from '../traffic-counts.ts';
 import { setDefinitions, tableLayout, tableName } from './layout.ts';
 
 const noBytes = new Uint8Array(0);
 
 /** Only virtual services that our table records. Rejects with KernelError. */
 export async function readTraffic(
-  kernel: KernelReader,
+  kernel: Kernel,
   family: Family,
   pause: Pause,
-  report: (count: Count) => void,
+  report: CountTaker,
 ): Promise<void> {
   const ours = await ourKeys(kernel, family);
   const all = { family: NFPROTO[family], protocol: 0, address: noBytes, port: 0 } as const;

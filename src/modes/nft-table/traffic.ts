@@ -1,13 +1,22 @@
 /** Reads what elements have counted. Packets count in them, so that only the kernel knows. */
-import type { KernelReader, ReplyOf } from '../../kernel/kernel.ts';
+import { failureOf } from '../../kernel/failures.ts';
+import type { Kernel, ReplyOf } from '../../kernel/kernel.ts';
 import { protocolOf } from '../../kernel/nft/constants.ts';
-import { dumpShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
+import { writeKeys } from '../../kernel/nft/own-table.ts';
+import { dumpShape, fieldsOfSet, type SetFields } from '../../kernel/nft/sets.ts';
+import { nftOps } from '../../kernel/ops.ts';
+import { RecordWriter } from '../../kernel/records.ts';
 import { Address, addressBytes, type Family, formatEndpoint } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import type { Destination } from '../../state/services-by-frontend.ts';
 import type { Pause } from '../../time/pacer.ts';
-import { binary } from '../elements.ts';
-import type { Count, RefusalReason } from '../traffic-counts.ts';
+import { binary, bytesOf } from '../elements.ts';
+import {
+  beyondShares,
+  type Count,
+  type CountTaker,
+  type RefusalReason,
+} from '../traffic-counts.ts';
 import { inTable, type TableLayout } from './layout.ts';
 
 /** What the elements of a set count, and which parts their keys have. */
@@ -35,33 +44,95 @@ export const refusalCountings = [
  */
 const fullPart = 0.9;
 
+/** From this part of its size on, elements of a set that packets fill are deleted, down to the other. */
+const crowdedPart = 0.75;
+const keptPart = 0.5;
+
+/** Deleted in one commit, which the kernel refuses when one of them has just expired. */
+const keysPerCommit = 1024;
+
 type Elements = ReplyOf<'elements'>;
+
+/** A set that was read. */
+interface ReadSet {
+  readonly fields: SetFields;
+  readonly records: readonly Elements[];
+  /** Whose each key is, where packets have nearly filled the set. */
+  readonly owners: Map<string, string> | undefined;
+}
 
 /** Reads set after set. Rejects with KernelError when the kernel can't be read. */
 export async function readCountings<Name extends string>(
-  kernel: KernelReader,
+  kernel: Kernel,
   layout: TableLayout<Name>,
   countings: readonly Counting<Name>[],
   pause: Pause,
-  report: (count: Count) => void,
+  report: CountTaker,
 ): Promise<void> {
   const { family, table } = layout;
-  const read: (readonly [Counting<Name>, Elements[]])[] = [];
+  const read: (readonly [Counting<Name>, ReadSet])[] = [];
   let areAnswersWhole = true;
   for (const counting of countings) {
     const definition = layout.sets[counting.set];
-    const { keyLength, dataLength, size } = fieldsOfSet(family, table, definition);
+    const fields = fieldsOfSet(family, table, definition);
+    const { dataLength, keyLength, size } = fields;
     const request = { ...inTable(layout), set: counting.set, keyLength, dataLength } as const;
     const shape = dumpShape(definition);
-    const { records } = await kernel.dump({ kind: 'elementsDump', ...request, shape });
-    const dumped = records.filter((record) => record.kind === 'elements');
-    read.push([counting, dumped]);
-    const count = dumped.reduce((sum, one) => sum + one.entries.length / strideOf(one), 0);
+    const answer = await kernel.dump({ kind: 'elementsDump', ...request, shape });
+    const records = answer.records.filter((record) => record.kind === 'elements');
+    const count = records.reduce((sum, one) => sum + one.entries.length / strideOf(one), 0);
+    const isCrowded = size > 0 && count >= crowdedPart * size;
+    read.push([counting, { fields, records, owners: isCrowded ? new Map() : undefined }]);
     if (counting.of === 'answers') areAnswersWhole = count < fullPart * size;
   }
-  for (const [counting, records] of read) {
+  const gone = new Set<string>();
+  for (const [counting, { fields, owners, records }] of read) {
     const of = { family, counting, areAnswersWhole };
-    for (const record of records) await readRecord(of, record, pause, report);
+    for (const record of records) {
+      await eachEntry(record, pause, (key, count) => {
+        const owner = count > 0 ? report(countOf(of, key, count)) : '';
+        owners?.set(binary(key), owner);
+      });
+    }
+    if (owners === undefined) continue;
+    for (const key of await beyondShares(owners, keptPart * fields.size, pause)) gone.add(key);
+  }
+  // What is not deleted now is deleted at another reading.
+  const sets = read.map(([, one]) => one);
+  if (gone.size > 0) await deleteKeys(kernel, sets, gone, pause).catch(() => undefined);
+}
+
+/**
+ * Deletes these keys from all sets that packets fill, in one commit each, because what is sent to an
+ * endpoint is compared with what it answers.
+ */
+async function deleteKeys(
+  kernel: Kernel,
+  sets: readonly ReadSet[],
+  keys: ReadonlySet<string>,
+  pause: Pause,
+): Promise<void> {
+  const held: (readonly [SetFields, Set<string>])[] = [];
+  for (const { fields, records } of sets) {
+    if (fields.size === 0) continue;
+    const own = new Set<string>();
+    held.push([fields, own]);
+    for (const record of records) {
+      await eachEntry(record, pause, (bytes) => {
+        const key = binary(bytes);
+        if (keys.has(key)) own.add(key);
+      });
+    }
+  }
+  const all = [...keys];
+  for (let at = 0; at < all.length; at += keysPerCommit) {
+    const part = all.slice(at, at + keysPerCommit);
+    const writer = new RecordWriter(nftOps);
+    for (const [fields, own] of held) {
+      const deleted = part.filter((key) => own.has(key));
+      writeKeys(writer, 'elementsDelete', fields, deleted.map(bytesOf));
+    }
+    await failureOf(kernel, writer.finish());
   }
 }
 
@@ -80,19 +151,17 @@ interface Source {
 /** Elements read between two pauses; reading them takes a few microseconds. */
 const entriesPerPause = 16;
 
-async function readRecord(
-  of: Source,
+async function eachEntry(
   record: Elements,
   pause: Pause,
-  report: (count: Count) => void,
+  take: (key: Uint8Array, count: number) => void,
 ): Promise<void> {
   const { entries, keyLength } = record;
   const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
   const stride = strideOf(record);
   for (let at = 0, read = 1; at < entries.length; at += stride, read += 1) {
     const key = entries.subarray(at, at + keyLength);
-    const count = Number(view.getBigUint64(at + keyLength, true));
-    if (count > 0) report(countOf(of, key, count));
+    take(key, Number(view.getBigUint64(at + keyLength, true)));
     if (read % entriesPerPause !== 0) continue;
     const rest = pause();
     if (rest !== undefined) await rest;

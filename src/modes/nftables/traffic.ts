@@ -1,4 +1,4 @@
-import type { KernelReader } from '../../kernel/kernel.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
 import type { Pause } from '../../time/pacer.ts';
 import {
@@ -7,7 +7,7 @@ import {
   readCountings,
   refusalCountings,
 } from '../nft-table/traffic.ts';
-import type { Count } from '../traffic-counts.ts';
+import type { CountTaker } from '../traffic-counts.ts';
 import { type SetName, tableLayout } from './layout.ts';
 
 const countings: readonly Counting<SetName>[] = [
@@ -22,10 +22,10 @@ const countings: readonly Counting<SetName>[] = [
 
 /** Rejects with KernelError when the kernel can't be read. */
 export function readTraffic(
-  kernel: KernelReader,
+  kernel: Kernel,
   family: Family,
   pause: Pause,
-  report: (count: Count) => void,
+  report: CountTaker,
 ): Promise<void> {
   return readCountings(kernel, tableLayout(family, true), countings, pause, report);
 }

@@ -37,7 +37,10 @@ function counted(frontend: Uint8Array, endpoint: string, count: number): void {
 async function read(counts: ConnectTimeCounts): Promise<Record<string, number>> {
   const told: Count[] = [];
   const reader = { kernel, directory, family: 'IPv4', pause: noPause } as const;
-  await counts.read(reader, (one) => told.push(one));
+  await counts.read(reader, (one) => {
+    told.push(one);
+    return one.destination.address === undefined ? 'small' : 'large';
+  });
   return Object.fromEntries(told.map((one) => [nameOf(one), one.count]));
 }
 
@@ -107,4 +110,20 @@ it('connect-time counts are not lost when the map is full', async () => {
   await read(counts);
   expect(elements()).toBe(1);
   expect(await read(counts)).toEqual({ 'TCP 10.96.0.1:80 connections': 6 });
+});
+
+it('connect-time counts of endpoints in use are summed up for the namespace that has most', async () => {
+  const counts = new ConnectTimeCounts(4);
+  counted(nodePort, '10.244.0.9', 1);
+  for (const last of [1, 2, 3, 4, 5, 6]) counted(web, `10.244.0.${last}`, last);
+  await read(counts);
+  counted(nodePort, '10.244.0.9', 2);
+  for (const last of [1, 2, 3, 4, 5, 6]) counted(web, `10.244.0.${last}`, 10);
+  await read(counts);
+  // Of one namespace its share of three and the sum, of the other all that it has.
+  expect(elements()).toBe(3 + 1 + 1);
+  expect(await read(new ConnectTimeCounts())).toMatchObject({
+    'TCP 10.96.0.1:80 connections': 60,
+    'TCP *:30080 at 10.244.0.9:8080': 2,
+  });
 });

@@ -34,6 +34,7 @@ async function told(from = kernel): Promise<Record<string, number>> {
     const at = address === undefined ? `node port ${port}` : formatEndpoint(address.bytes, port!);
     const what = of.kind === 'refusals' ? of.reason : of.kind;
     counts.push([`${protocol} ${at} ${what}`, count]);
+    return '';
   });
   return Object.fromEntries(counts);
 }

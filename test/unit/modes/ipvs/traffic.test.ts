@@ -23,6 +23,7 @@ async function told(kernel: FakeKernel): Promise<string[]> {
     const frontend = formatEndpoint(destination.address!.bytes, destination.port!);
     const what = of.kind === 'endpoint' ? of.endpoint : of.kind;
     texts.push(`${destination.protocol} ${frontend} ${what} ${count}`);
+    return '';
   });
   return texts;
 }
