@@ -364,9 +364,9 @@ export interface ModeFacts {
   affinityFill?(kernel: KernelReader, family: Family): Promise<readonly AffinityFill[]>;
   /**
    * Reads the counts of `countsTraffic`, or those that the kernel keeps anyway, in a mode that has
-   * any. Counts may be missing while others write the ruleset. `found` gets each count, and says of
-   * which namespace it is. Where packets have nearly filled a set, those of the namespaces that have
-   * most are deleted.
+   * any. Counts may be missing while others write the ruleset. `found` gets each count, and returns
+   * its namespace. Where packets have nearly filled a set, elements are deleted of the namespaces
+   * that have most.
    */
   trafficCounts?(kernel: Kernel, family: Family, pause: Pause, found: CountTaker): Promise<void>;
   /** Whether the mode has a chain of this name, in a mode with chains of kube-proxy's names. */

@@ -36,8 +36,8 @@ export interface Count {
 export type CountTaker = (count: Count) => string;
 
 /**
- * Where elements that packets make have so much room, the keys of those that namespaces have beyond
- * their shares of it. `owners`: the namespace of each key.
+ * The keys beyond the shares of their namespaces in `room`: each namespace keeps as many as any
+ * other, or all that it has. `owners`: the namespace of each key.
  */
 export async function beyondShares(
   owners: ReadonlyMap<string, string>,

@@ -176,20 +176,24 @@ async function fillEndpoints(): Promise<void> {
   await askKernel(lab.node, (kernel) => applyAll(kernel, writer.finish(), 'nft.apply', tableName));
 }
 
-test('who fills the set of endpoints keeps others uncounted only until the set is read', async () => {
-  const first = await start(placed(0));
-  await first.stop();
-  await untilReleased(lab.node);
-  await fillEndpoints();
-  const proxy = await start(placed(0));
-  expect(await connect(web)).toEqual(['answered']);
-  expect(await connectionsOf(proxy)).toEqual({ 'web  TCP': 1 });
-  expect(await connect(web, 9)).toEqual(Array(9).fill('answered'));
-  const counts = Object.values(await elements('endpoint-connections'));
-  expect(counts).toHaveLength(countedEndpointsMax / 2 + 1);
-  expect(counts.filter((count) => count > 0)).toEqual([9]);
-  await proxy.stop();
-});
+test(
+  'who fills the set of endpoints keeps others uncounted only until it is read',
+  long,
+  async () => {
+    const first = await start(placed(0));
+    await first.stop();
+    await untilReleased(lab.node);
+    await fillEndpoints();
+    const proxy = await start(placed(0));
+    expect(await connect(web)).toEqual(['answered']);
+    expect(await connectionsOf(proxy)).toEqual({ 'web  TCP': 1 });
+    expect(await connect(web, 9)).toEqual(Array(9).fill('answered'));
+    const counts = Object.values(await elements('endpoint-connections'));
+    expect(counts).toHaveLength(countedEndpointsMax / 2 + 1);
+    expect(counts.filter((count) => count > 0)).toEqual([9]);
+    await proxy.stop();
+  },
+);
 
 test('the Services that fill the table of connection tracking are named', async () => {
   const frontends = (n: number) => [clusterIP(`10.96.0.${n}`)];

@@ -44,7 +44,7 @@ export const refusalCountings = [
  */
 const fullPart = 0.9;
 
-/** From this part of its size on, elements of a set that packets fill are deleted, down to the other. */
+/** From this part of its size on, a set that packets fill is emptied, down to the second part. */
 const crowdedPart = 0.75;
 const keptPart = 0.5;
 
@@ -103,8 +103,8 @@ export async function readCountings<Name extends string>(
 }
 
 /**
- * Deletes these keys from all sets that packets fill, in one commit each, because what is sent to an
- * endpoint is compared with what it answers.
+ * Deletes these keys from all sets that packets fill. A key leaves all of them in one commit: what
+ * is sent to an endpoint is compared with what it answers.
  */
 async function deleteKeys(
   kernel: Kernel,

@@ -38,6 +38,8 @@ export interface Target {
 
 interface ReflectorParts extends ComparisonParts {
   readonly sink: ReflectorSink;
+  /** The server went back: what was listed before it was lost, at `lostAtMs`, may never be true. */
+  readonly wentBack?: (lostAtMs: number) => void;
 }
 
 interface Watch {
@@ -78,6 +80,10 @@ export class Reflector {
   /** The position of the watch; undefined = a list is needed. */
   #resourceVersion: string | undefined;
   #startMaxMs: number;
+  /** The stream of the watch that is read. */
+  #stream: ApiStream | undefined;
+  /** The next session begins with a list. */
+  #mustList = false;
   #refusals = 0;
   readonly #flow: WatchFlow;
   readonly #probe: RollbackProbe;
@@ -107,6 +113,13 @@ export class Reflector {
     this.#comparison.now();
   }
 
+  /** Makes a list, unless the last one is newer than `lostAtMs` of `performance.now`. */
+  listAgain(lostAtMs: number): void {
+    if (this.#listedAtMs > lostAtMs || this.#resourceVersion === undefined) return;
+    this.#mustList = true;
+    this.#stream?.stop();
+  }
+
   /** Resolves when `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
     this.#status.asked();
@@ -127,9 +140,10 @@ export class Reflector {
   async #session(signal: AbortSignal): Promise<void> {
     this.#list = undefined;
     let watch: Watch | undefined;
+    if (this.#mustList) this.#resourceVersion = undefined;
     const position = this.#resourceVersion;
     if (position === undefined) watch = await this.#beginList(signal);
-    else if (await this.#isSetBack(position, signal)) return;
+    else if ((await this.#isSetBack(position, signal)) || this.#mustList) return;
     watch ??= await this.#openWatch(signal);
     while (watch !== undefined) watch = await this.#follow(watch, signal);
   }
@@ -139,6 +153,7 @@ export class Reflector {
     if (performance.now() - this.#listedAtMs > calmMs) this.#listBackoff.reset();
     else if (this.#fallbackReason === undefined) await pause(this.#listBackoff.failed(), signal);
     this.#comparison.stop();
+    this.#mustList = false;
     const method = this.#methods.choose(performance.now());
     this.#list = new UnfinishedList(method, this.#parts.delivery);
     if (method === 'streaming') {
@@ -196,9 +211,11 @@ export class Reflector {
     const open = (query: Query, limit: AbortSignal) => this.#open(query, limit, this.#target.part);
     const options = { encodings, objectBytesMax: timing.objectBytesMax, pacer };
     const { isMute } = this.#flow;
-    if (!(await this.#probe.finds(position, isMute, open, options, signal))) return false;
+    const lostAtMs = await this.#probe.finds(position, isMute, open, options, signal);
+    if (lostAtMs === undefined) return false;
     this.#status.report('the server is at an earlier time than it was');
     this.#resourceVersion = undefined;
+    this.#parts.wentBack?.(lostAtMs);
     return true;
   }
 
@@ -252,6 +269,8 @@ export class Reflector {
     );
     this.#flow.began(watch.askedAtMs);
     const position = this.#resourceVersion;
+    this.#stream = watch.stream;
+    if (this.#mustList) watch.stream.stop();
     let failure: unknown;
     try {
       await this.#read(watch.stream);
@@ -272,9 +291,10 @@ export class Reflector {
       this.#backoff.reset();
     }
     const next = nextWatch.take();
-    if (next !== undefined && this.#resourceVersion !== undefined) return await next;
+    const continues = this.#resourceVersion !== undefined && !this.#mustList;
+    if (next !== undefined && continues) return await next;
     next?.then(({ stream }) => stream.stop(), ignore);
-    if (failure !== undefined) throw failure;
+    if (failure !== undefined && !this.#mustList) throw failure;
     return undefined;
   }
 

@@ -15,12 +15,14 @@ const attemptsMax = 4;
  * Detects that the server's resourceVersion went back, as after restoring etcd from a backup. The
  * server accepts a watch from a future version, and is silent until that version is reached. Each
  * resource is checked separately: versions of different resources cannot be compared (KEP-5504),
- * because a server may keep them in different etcds (--etcd-servers-overrides).
+ * because a server may keep them in different etcds (--etcd-servers-overrides). When one resource
+ * went back, all are listed again: the server may have reached the positions of others by then.
  */
 export class RollbackProbe {
   readonly #timing: ReflectorTiming;
   #probedAtMs = Number.NEGATIVE_INFINITY;
-  #isSuspected = false;
+  /** Since when it is suspected. */
+  #lostAtMs: number | undefined;
 
   constructor(timing: ReflectorTiming) {
     this.#timing = timing;
@@ -28,12 +30,13 @@ export class RollbackProbe {
 
   /** The server was lost, or failed: the next one to answer may be another one, or restored. */
   suspect(): void {
-    this.#isSuspected = true;
+    this.#lostAtMs ??= performance.now();
   }
 
   /**
-   * Whether the server's version is before `position`. Sends a request only if there is a reason.
-   * Rejects only if the server asks us to wait: the next watch shows other errors.
+   * When the server was lost, if its version is before `position`; undefined: it is not. Sends a
+   * request only if there is a reason. Rejects only if the server asks us to wait: the next watch
+   * shows other errors.
    */
   async finds(
     position: string,
@@ -41,10 +44,10 @@ export class RollbackProbe {
     open: Open,
     options: PageOptions,
     signal: AbortSignal,
-  ): Promise<boolean> {
+  ): Promise<number | undefined> {
     const nowMs = performance.now();
     const isDue = isMute && nowMs - this.#probedAtMs > this.#timing.probeMs;
-    if (!isDue && !this.#isSuspected) return false;
+    if (!isDue && this.#lostAtMs === undefined) return undefined;
     this.#probedAtMs = nowMs;
     const { backoffBaseMs, backoffMaxMs, probeMaxMs } = this.#timing;
     const limit = AbortSignal.any([signal, AbortSignal.timeout(probeMaxMs)]);
@@ -52,13 +55,14 @@ export class RollbackProbe {
     for (let attempt = 1; ; attempt += 1) {
       try {
         const version = await readVersion((query) => open(query, limit), options);
-        this.#isSuspected = false;
-        return isOlder(version, position);
+        const lostAtMs = this.#lostAtMs ?? nowMs;
+        this.#lostAtMs = undefined;
+        return isOlder(version, position) ? lostAtMs : undefined;
       } catch (error) {
         if (retryAfterMs(error) > 0) throw error;
         // A starting server may not answer: then it is asked again before the next watch. For a
         // moment, it refuses all requests until it has loaded the roles.
-        if (!isAbsence(error) || attempt === attemptsMax) return false;
+        if (!isAbsence(error) || attempt === attemptsMax) return undefined;
         await pause(backoff.failed(), limit);
       }
     }

@@ -138,6 +138,9 @@ export class KubernetesSource implements Source {
         sink,
         pacer,
         timing: this.#timing,
+        wentBack: (lostAtMs) => {
+          for (const other of this.#reflectors.values()) other.listAgain(lostAtMs);
+        },
       });
       this.#reflectors.set(target.resource, reflector);
       this.#deliveries.set(target.resource, delivery);

@@ -149,6 +149,24 @@ describe('a server that was set back is noticed', () => {
     await converged();
   });
 
+  it('for all resources by the first one, each of which is listed once', async () => {
+    const server = await startServer();
+    const { converged, restore, sink } = await lose(server, { probeMaxMs: 1000 });
+    const { port } = server;
+    await server.close();
+    relive(server, restore, 'one', first + 99);
+    for (const resource of resources.filter((one) => one !== 'services')) {
+      const fault = { kind: 'stall' } as const;
+      server.fault({ resource, verb: 'probe', fault, times: Number.POSITIVE_INFINITY });
+    }
+    await server.listen(port);
+    await converged();
+    await until('listed', () => sink.lists.length >= 2 * resources.length);
+    expect(sink.lists.map(({ resource }) => resource).sort()).toEqual(
+      [...resources, ...resources].sort(),
+    );
+  });
+
   it.each([401, 403, 502])('although no connection was lost, by status %d', async (status) => {
     const server = await startServer();
     const { converged, restore } = await lose(server, {});
