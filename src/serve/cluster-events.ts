@@ -3,7 +3,7 @@
  */
 import type { AgentEvent, ConnectTimeEvents } from '../connect-time/maps/events.ts';
 import type { Fallback } from '../modes/index.ts';
-import type { ClusterEvent, Regarding } from '../source/kubernetes/event-series.ts';
+import type { ClusterEvent, Regarding } from '../source/kubernetes/event-queue.ts';
 import {
   EventRecorder,
   type EventRecorderOptions,

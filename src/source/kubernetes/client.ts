@@ -150,34 +150,17 @@ export class ApiClient {
     return this.#counted('GET', body);
   }
 
-  /** Sends `object` as JSON, as a new object or as a merge patch. Rejects like `get`. */
-  async send(
-    method: 'POST' | 'PATCH',
-    path: string,
-    object: unknown,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const type = method === 'PATCH' ? 'application/merge-patch+json' : jsonType;
+  /** Creates `object`, whatever becomes of it. Rejects like `get`. */
+  async send(path: string, object: unknown, signal: AbortSignal): Promise<void> {
     // The returned object is not needed, but must be read to free the connection.
-    const body = await this.#sent(method, path, object, type, signal);
-    for await (const _ of this.#counted(method, body)) signal.throwIfAborted();
+    for await (const _ of await this.create(path, object, signal)) signal.throwIfAborted();
   }
 
   /** Creates `object`, and resolves to the body with what became of it. Rejects like `get`. */
   async create(path: string, object: unknown, signal: AbortSignal): Promise<AsyncIterable<Buffer>> {
-    return this.#counted('POST', await this.#sent('POST', path, object, jsonType, signal));
-  }
-
-  async #sent(
-    method: Message['method'],
-    path: string,
-    object: unknown,
-    type: string,
-    signal: AbortSignal,
-  ): Promise<Readable> {
-    const headers = { 'content-type': type };
-    const message = { method, path, headers, body: JSON.stringify(object) };
-    return (await this.#exchange(message, jsonType, signal)).body;
+    const headers = { 'content-type': jsonType };
+    const message = { method: 'POST', path, headers, body: JSON.stringify(object) } as const;
+    return this.#counted('POST', (await this.#exchange(message, jsonType, signal)).body);
   }
 
   /** Reports the size of a body that was read to its end. */

@@ -6,10 +6,10 @@ import { ApiError, retryAfterMs } from './errors.ts';
 import {
   type ClusterEvent,
   type DropReason,
-  EventSeries,
+  type Entry,
+  EventQueue,
   type Regarding,
-  type Series,
-} from './event-series.ts';
+} from './event-queue.ts';
 
 /** Takes events. */
 export interface EventSink {
@@ -43,18 +43,18 @@ const instanceMax = 128;
 
 export class EventRecorder implements EventSink {
   readonly #options: EventRecorderOptions;
-  readonly #series: EventSeries;
+  readonly #queue: EventQueue;
   readonly #wakeup: Wakeup;
   #ailing = false;
 
   constructor(options: EventRecorderOptions) {
     this.#options = options;
-    this.#series = new EventSeries(options);
+    this.#queue = new EventQueue(options);
     this.#wakeup = new Wakeup(options.clock);
   }
 
   record(event: ClusterEvent): void {
-    this.#series.add(event, this.#options.clock.now());
+    this.#queue.add(event, this.#options.clock.now());
     this.#wakeup.wake();
   }
 
@@ -68,7 +68,7 @@ export class EventRecorder implements EventSink {
     if (client === undefined) return;
     while (!signal.aborted) {
       if (await this.#sendNext(client, signal)) continue;
-      const dueMs = this.#series.dueMs();
+      const dueMs = this.#queue.dueMs();
       const waitMs = dueMs === undefined ? undefined : dueMs - clock.now();
       if (!signal.aborted) await this.#wakeup.wait(waitMs);
     }
@@ -77,26 +77,22 @@ export class EventRecorder implements EventSink {
     client.close();
   }
 
-  /** Sends the series that is due first. Resolves to false if none is due. */
+  /** Sends the event that is due first. Resolves to false if none is due. */
   async #sendNext(client: Client, signal: AbortSignal): Promise<boolean> {
     const nowMs = this.#options.clock.now();
-    const series = this.#series.next(nowMs);
-    if (series === undefined) return false;
+    const next = this.#queue.next(nowMs);
+    if (next === undefined) return false;
     const backoff = requestBackoff(backoffBaseMs, backoffMaxMs);
     for (let attempt = 1; !signal.aborted; attempt += 1) {
       try {
-        await this.#send(client, series, signal);
-        this.#series.sent(series, series.count, nowMs);
+        await this.#send(client, next, signal);
+        this.#queue.sent(next, nowMs);
         this.#ailing = false;
         return true;
       } catch (error) {
         if (signal.aborted) return false;
-        if (isGone(error) && series.sent > 0) {
-          this.#series.sent(series, 0, nowMs);
-          return true;
-        }
-        if (isTaken(error) && series.sent === 0) {
-          this.#series.createdElsewhere(series, nowMs);
+        if (isTaken(error)) {
+          this.#queue.sent(next, nowMs, 'in vain');
           this.#ailing = false;
           return true;
         }
@@ -106,22 +102,18 @@ export class EventRecorder implements EventSink {
         await pause(askedMs || backoff.failed(), signal);
       }
     }
-    this.#series.drop(series, nowMs);
+    this.#queue.drop(next, nowMs);
     this.#options.dropped('undelivered');
     return true;
   }
 
-  async #send(client: Client, series: Series, signal: AbortSignal): Promise<void> {
+  #send(client: Client, entry: Entry, signal: AbortSignal): Promise<void> {
     const { clock, nodeName, timeoutMs = timeoutDefaultMs } = this.#options;
     const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
-    const namespace = namespaceOf(series.event.regarding);
+    const namespace = namespaceOf(entry.event.regarding);
     const path = `/apis/events.k8s.io/v1/namespaces/${namespace}/events`;
     const zeroMs = clock.wallMs() - clock.now();
-    if (series.sent > 0) {
-      await client.send('PATCH', `${path}/${series.name}`, repeats(series, zeroMs), limit);
-      return;
-    }
-    await client.send('POST', path, eventObject(series, nodeName, zeroMs), limit);
+    return client.send(path, eventObject(entry, nodeName, zeroMs), limit);
   }
 
   /** Reports once for each outage. */
@@ -129,10 +121,6 @@ export class EventRecorder implements EventSink {
     if (!this.#ailing) this.#options.problem(error);
     this.#ailing = true;
   }
-}
-
-function isGone(error: unknown): boolean {
-  return error instanceof ApiError && error.status === 404;
 }
 
 /** Whether the server has an object of this name. */
@@ -150,14 +138,14 @@ function namespaceOf(regarding: Regarding): string {
   return regarding.kind === 'Service' ? regarding.namespace : 'default';
 }
 
-/** `zeroMs`: the wall-clock time of the zero of the series' monotonic clock. */
-function eventObject(series: Series, nodeName: string, zeroMs: number): object {
-  const { type, reason, action, regarding, note } = series.event;
+/** `zeroMs`: the wall-clock time of the zero of the monotonic clock of `firstMs`. */
+function eventObject({ event, firstMs, name }: Entry, nodeName: string, zeroMs: number): object {
+  const { type, reason, action, regarding, note } = event;
   return {
     apiVersion: 'events.k8s.io/v1',
     kind: 'Event',
-    metadata: { name: series.name, namespace: namespaceOf(regarding) },
-    eventTime: microTime(zeroMs + series.firstMs),
+    metadata: { name, namespace: namespaceOf(regarding) },
+    eventTime: microTime(zeroMs + firstMs),
     reportingController: 'kube-proxy',
     reportingInstance: `kube-proxy-${nodeName}`.slice(0, instanceMax),
     type,
@@ -165,12 +153,7 @@ function eventObject(series: Series, nodeName: string, zeroMs: number): object {
     action,
     regarding: reference(regarding),
     note: cut(note, noteBytesMax),
-    ...(series.count > 1 ? repeats(series, zeroMs) : {}),
   };
-}
-
-function repeats({ count, lastMs }: Series, zeroMs: number): object {
-  return { series: { count, lastObservedTime: microTime(zeroMs + lastMs) } };
 }
 
 function reference(regarding: Regarding): object {

@@ -15,7 +15,7 @@ const unusedMs = 4000;
 const connectMaxMs = 10_000;
 
 export interface HttpRequest {
-  readonly method: 'GET' | 'POST' | 'PATCH';
+  readonly method: 'GET' | 'POST';
   /** With its query. */
   readonly path: string;
   readonly headers: Headers;

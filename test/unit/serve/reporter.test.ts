@@ -3,7 +3,7 @@ import { ClusterEvents } from '../../../src/serve/cluster-events.ts';
 import { loggerTo } from '../../../src/serve/log.ts';
 import { ReportLimiter } from '../../../src/serve/report-limiter.ts';
 import { Reporter } from '../../../src/serve/reporter.ts';
-import type { ClusterEvent } from '../../../src/source/kubernetes/event-series.ts';
+import type { ClusterEvent } from '../../../src/source/kubernetes/event-queue.ts';
 import { formatExternalIPNotice } from '../../../src/state/external-ips.ts';
 import { address } from '../state/build.ts';
 import { ToyClock } from '../sync/double.ts';

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { ApiClient } from '../../../../src/source/kubernetes/client.ts';
-import type { ClusterEvent } from '../../../../src/source/kubernetes/event-series.ts';
+import type { ClusterEvent } from '../../../../src/source/kubernetes/event-queue.ts';
 import { EventRecorder } from '../../../../src/source/kubernetes/events.ts';
 import { systemClock } from '../../../../src/time/clock.ts';
 import { until } from '../../until.ts';
@@ -38,8 +38,6 @@ class Post {
   readonly problems: string[] = [];
   /** The server's answer: a status, or silence. */
   answer: number | 'silence' = 201;
-  /** Knows no event when asked to change one. */
-  forgetful = false;
   nowMs = Date.parse('2026-10-01T12:00:00.123Z');
   /** How far the clock on the wall has been set. */
   jumpedMs = 0;
@@ -80,7 +78,7 @@ class Post {
     request.on('data', (part: Buffer) => parts.push(part));
     request.on('end', () => {
       if (this.answer === 'silence') return;
-      const answer = this.forgetful && request.method === 'PATCH' ? 404 : this.answer;
+      const { answer } = this;
       if (answer < 300) {
         this.sent.push({
           request: `${request.method} ${request.url}`,
@@ -116,13 +114,13 @@ describe('Events', () => {
     });
   });
 
-  it('about a Service are in its namespace, and repetitions are counted on the first one', async () => {
+  it('about a Service are in its namespace, and repetitions are not sent', async () => {
     const post = await new Post().start();
-    post.recorder.record(conflict);
-    await until('the server is sent', () => post.sent.length === 1);
     for (let i = 0; i < 4; i += 1) post.recorder.record(conflict);
+    await until('the server is sent', () => post.sent.length === 1);
     post.nowMs += 60_000;
     post.recorder.record(conflict);
+    post.recorder.record(starting);
     await until('the server is sent', () => post.sent.length === 2);
     const [first, second] = post.sent as [Told, Told];
     expect(first.request).toMatch(/\/namespaces\/shop\/events$/);
@@ -133,50 +131,20 @@ describe('Events', () => {
       name: 'web',
       uid: 'uid-1',
     });
-    const path = '/prefix/apis/events.k8s.io/v1/namespaces/shop/events';
-    expect(second.request).toBe(`PATCH ${path}/${first.object.metadata!.name}`);
-    expect(second.type).toBe('application/merge-patch+json');
-    expect(second.object).toEqual({
-      series: { count: 6, lastObservedTime: '2026-10-01T12:01:00.123000Z' },
-    });
+    expect(second.object.reason).toBe('Starting');
   });
 
   it.each([5, -5])(
     'wait no longer, and have the new time, if the clock is set by %d hours',
     async (hours) => {
       const post = await new Post().start();
+      post.jumpedMs += hours * 3_600_000;
       post.recorder.record(conflict);
       await until('the server is sent', () => post.sent.length === 1);
-      post.recorder.record(conflict);
-      post.jumpedMs += hours * 3_600_000;
-      post.nowMs += 60_000;
-      post.recorder.record(conflict);
-      await until('the server is sent', () => post.sent.length === 2);
-      const [, second] = post.sent as [Told, Told];
-      expect(second.object).toEqual({
-        series: {
-          count: 3,
-          lastObservedTime: `2026-10-01T${hours < 0 ? '07' : '17'}:01:00.123000Z`,
-        },
-      });
+      const { eventTime } = post.sent[0]!.object;
+      expect(eventTime).toBe(`2026-10-01T${hours < 0 ? '07' : '17'}:00:00.123000Z`);
     },
   );
-
-  it('are created again if the server has deleted the repeated one', async () => {
-    const post = await new Post().start();
-    post.recorder.record(conflict);
-    await until('the server is sent', () => post.sent.length === 1);
-    post.forgetful = true;
-    for (const _ of [1, 2]) post.recorder.record(conflict);
-    post.nowMs += 60_000;
-    post.recorder.record(conflict);
-    await until('the server is sent', () => post.sent.length === 2);
-    const [first, second] = post.sent as [Told, Told];
-    expect(second.request).toMatch(/^POST /);
-    expect(second.object.metadata).toEqual(first.object.metadata);
-    expect(second.object.series).toMatchObject({ count: 4 });
-    expect(post.problems).toEqual([]);
-  });
 
   it('have notes of at most 1024 bytes', async () => {
     const post = await new Post().start();

@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest';
 import {
   type ClusterEvent,
   type DropReason,
-  EventSeries,
-} from '../../../../src/source/kubernetes/event-series.ts';
+  EventQueue,
+} from '../../../../src/source/kubernetes/event-queue.ts';
 
 /** On a node that does not delay events. `add` returns the reason if the event is dropped. */
-class Kept extends EventSeries {
+class Kept extends EventQueue {
   readonly #dropped: DropReason[];
   readonly #clock: { nowMs: number };
 
@@ -37,62 +37,36 @@ function conflict(
 const minuteMs = 60_000;
 
 describe('repeated Events', () => {
-  it('become one Event with a count, sent at most once a minute', () => {
-    const series = new Kept();
-    series.add(conflict('web'), 0);
-    const first = series.next(0)!;
-    expect(first).toMatchObject({ event: conflict('web'), firstMs: 0, count: 1, sent: 0 });
-    series.sent(first, 1, 100);
-    expect(series.next(100)).toBeUndefined();
-    expect(series.dueMs()).toBeUndefined();
-
-    for (const atMs of [200, 300, 400]) expect(series.add(conflict('web'), atMs)).toBeUndefined();
-    expect(series.next(400)).toBeUndefined();
-    expect(series.dueMs()).toBe(100 + minuteMs);
-    expect(series.next(100 + minuteMs)).toMatchObject({
-      name: first.name,
-      firstMs: 0,
-      lastMs: 400,
-      count: 4,
-      sent: 1,
-    });
+  it('are not sent', () => {
+    const queue = new Kept();
+    queue.add(conflict('web'), 0);
+    queue.add(conflict('web'), 10 * minuteMs);
+    const first = queue.next(10 * minuteMs)!;
+    expect(first).toMatchObject({ event: conflict('web'), firstMs: 0 });
+    queue.sent(first, 10 * minuteMs);
+    for (let i = 1; i < 10; i += 1) {
+      expect(queue.add(conflict('web'), (10 + 5 * i) * minuteMs)).toBeUndefined();
+    }
+    expect([queue.next(60 * minuteMs), queue.dueMs()]).toEqual([undefined, undefined]);
   });
 
-  it('are sent with the first one if that was not sent yet', () => {
-    const series = new Kept();
-    series.add(conflict('web'), 0);
-    series.add(conflict('web'), 10 * minuteMs);
-    expect(series.next(10 * minuteMs)).toMatchObject({ count: 2, sent: 0 });
-  });
-
-  it('are sent later if they occur while the first is being sent', () => {
-    const series = new Kept();
-    series.add(conflict('web'), 0);
-    const sent = series.next(0)!;
-    series.add(conflict('web'), 5);
-    series.sent(sent, sent.count, 10);
-    expect(series.next(10 + minuteMs)).toMatchObject({ count: 2, sent: 1 });
-  });
-
-  it('become another Event after six minutes of silence', () => {
-    const series = new Kept();
-    series.add(conflict('web'), 0);
-    const first = series.next(0)!;
-    series.sent(first, 1, 0);
-    series.add(conflict('web'), 6 * minuteMs);
-    const second = series.next(6 * minuteMs)!;
-    expect(second).toMatchObject({ firstMs: 6 * minuteMs, count: 1, sent: 0 });
+  it.each([
+    ['six minutes of silence', [6 * minuteMs - 1], 12 * minuteMs - 1],
+    ['an hour', Array.from({ length: 12 }, (_, i) => 5 * i * minuteMs), 60 * minuteMs],
+  ])('become another Event after %s', (_, times, atMs) => {
+    const queue = new Kept();
+    queue.add(conflict('web'), 0);
+    const first = queue.next(0)!;
+    queue.sent(first, 0);
+    for (const nowMs of [...times, atMs - 1]) queue.add(conflict('web'), nowMs);
+    expect(queue.dueMs()).toBeUndefined();
+    const silent = new Kept();
+    silent.add(conflict('web'), 0);
+    silent.sent(silent.next(0)!, 0);
+    for (const nowMs of [...times, atMs]) silent.add(conflict('web'), nowMs);
+    const second = silent.next(atMs)!;
+    expect(second.firstMs).toBe(atMs);
     expect(second.name).not.toBe(first.name);
-  });
-
-  it('are sent with the first one if the server has deleted that', () => {
-    const series = new Kept();
-    series.add(conflict('web'), 0);
-    const first = series.next(0)!;
-    series.sent(first, 1, 0);
-    series.add(conflict('web'), 1);
-    series.sent(series.next(minuteMs)!, 0, minuteMs);
-    expect(series.next(minuteMs)).toMatchObject({ name: first.name, count: 2, sent: 0 });
   });
 });
 
@@ -135,13 +109,12 @@ describe('the memory of Events', () => {
     const one = (i: number) => conflict(`s${i}`, '', `tenant-${i}`);
     for (let i = 0; i < 1100; i += 1) {
       expect(series.add(one(i), i)).toBeUndefined();
-      const next = series.next(i)!;
-      series.sent(next, next.count, i);
+      series.sent(series.next(i)!, i);
     }
-    series.add(one(0), 1100);
-    expect(series.next(1100)).toMatchObject({ count: 1, sent: 0 });
-    series.add(one(1099), 1101);
-    expect(series.dueMs()).toBe(1100);
+    series.add(one(1099), 1100);
+    expect(series.dueMs()).toBeUndefined();
+    series.add(one(0), 1101);
+    expect(series.next(1101)?.event).toEqual(one(0));
   });
 });
 
@@ -158,7 +131,7 @@ describe('a namespace with very many Events', () => {
       const next = series.next(2000)!;
       const { regarding } = next.event;
       sent.push(regarding.kind === 'Node' ? 'node' : regarding.namespace);
-      series.sent(next, next.count, 2000);
+      series.sent(next, 2000);
       series.add(conflict(`more-${i}`, '', 'tenant'), 2000);
     }
     expect(sent).toEqual(['tenant', 'shop', 'node', 'tenant', 'tenant']);
@@ -170,18 +143,18 @@ describe('a namespace with very many Events', () => {
     for (let nowMs = 0; nowMs <= 10 * minuteMs; nowMs += 200) {
       // 300 Services of the tenant have a fault each minute, and another one has one, too.
       series.add(conflict(`s${(nowMs / 200) % 300}`, '', 'tenant'), nowMs);
-      if (nowMs % minuteMs === 0) series.add(conflict('web'), nowMs);
+      if (nowMs % minuteMs === 1000) series.add(conflict(`web-${nowMs}`), nowMs);
       // A client may send five a second.
       const next = series.next(nowMs);
       if (next === undefined) continue;
       const { regarding } = next.event;
       if (regarding.kind === 'Service') requests[regarding.namespace as 'tenant' | 'shop'] += 1;
-      series.sent(next, next.count, nowMs);
+      series.sent(next, nowMs);
     }
     expect(requests).toEqual({ tenant: 10 + 60, shop: 10 });
     const alone = new Kept();
     for (let i = 0; i < 11; i += 1) alone.add(conflict(`s${i}`), 0);
-    for (let i = 0; i < 10; i += 1) alone.sent(alone.next(0)!, 1, 0);
+    for (let i = 0; i < 10; i += 1) alone.sent(alone.next(0)!, 0);
     expect([alone.next(9999), alone.dueMs()]).toEqual([undefined, 10_000]);
   });
 
@@ -192,7 +165,7 @@ describe('a namespace with very many Events', () => {
     };
     repeat(0);
     for (let next = series.next(0); next !== undefined; next = series.next(0)) {
-      series.sent(next, next.count, 0);
+      series.sent(next, 0);
     }
     repeat(1);
     expect(series.add(conflict('web'), 2)).toBeUndefined();
@@ -203,29 +176,12 @@ describe('a namespace with very many Events', () => {
 describe('an Event that another node has created', () => {
   const next = (series: Kept, nowMs: number) => series.next(nowMs)?.event.note;
 
-  it('is created an hour later, if it is repeated then', () => {
-    const series = new Kept(0.5);
-    series.add(conflict('web'), 0);
-    expect(series.dueMs()).toBe(minuteMs / 2);
-    const first = series.next(minuteMs / 2)!;
-    series.createdElsewhere(first, minuteMs);
-    for (let nowMs = 2 * minuteMs; nowMs < 61 * minuteMs; nowMs += 5 * minuteMs) {
-      series.add(conflict('web'), nowMs);
-    }
-    series.add(conflict('web'), 61 * minuteMs - 1);
-    expect(series.dueMs()).toBeUndefined();
-    series.add(conflict('web'), 61 * minuteMs);
-    expect(series.dueMs()).toBe(61.5 * minuteMs);
-    const { name } = first;
-    expect(series.next(61.5 * minuteMs)).toMatchObject({ name, count: 1, sent: 0 });
-  });
-
   it('becomes another Event after six minutes of silence, with the same name on all nodes', () => {
     const names = [0, minuteMs].map((nowMs) => {
       const series = new Kept();
       series.add(conflict('web'), nowMs);
       const first = series.next(nowMs)!;
-      series.createdElsewhere(first, nowMs);
+      series.sent(first, nowMs, 'in vain');
       series.add(conflict('web'), nowMs + 6 * minuteMs);
       return [first.name, series.next(nowMs + 6 * minuteMs)!.name];
     });
@@ -258,13 +214,13 @@ describe('an Event that another node has created', () => {
       const due = series.next(nowMs);
       if (due === undefined) continue;
       requestsMs.push(nowMs);
-      series.createdElsewhere(due, nowMs);
+      series.sent(due, nowMs, 'in vain');
     }
     const gapsS = requestsMs.slice(1).map((atMs, i) => (atMs - requestsMs[i]!) / 1000);
     expect(gapsS).toEqual([10, 10, 10, 30, 160, 320, 640, 640, 640, 640, 640, 640, 640]);
     // Its own Event makes all as it was.
     const own = series.next(series.dueMs()!)!;
-    series.sent(own, 1, series.dueMs()!);
+    series.sent(own, series.dueMs()!);
     expect(series.dueMs()! - requestsMs.at(-1)!).toBe(650_000);
   });
 

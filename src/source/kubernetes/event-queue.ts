@@ -1,10 +1,10 @@
 /**
- * Which events to send to the API server. Repetitions become a count, and an object with a
- * recurring problem gets a few events, not thousands.
+ * Which events to send to the API server. Repetitions are not sent, and an object with a recurring
+ * problem gets a few events, not thousands.
  *
  * All nodes see the same Services, so all of them have the same events about a Service. The name of
  * such an event follows from what it says, and each node waits for a random time: the first node
- * creates it and counts its repetitions, and the API server refuses those of all others.
+ * creates it, and the API server refuses those of all others.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Clock } from '../../time/clock.ts';
@@ -38,17 +38,12 @@ export type Regarding =
 /** Why an event is dropped. */
 export type DropReason = 'rate-limited' | 'too-many' | 'undelivered';
 
-/** A repetition after this time is a new event, as with client-go. */
-const seriesEndsMs = 360_000;
-/** A growing count is sent no more often than this. */
-const resendMs = 60_000;
+/** A repetition after this time without one is a new event, as with client-go. */
+const silenceMs = 360_000;
+/** So is a repetition of an event of this age, which by default the API server deletes then. */
+const lifetimeMs = 3_600_000;
 /** An event about a Service waits for a random part of this time. */
 const delayMs = 60_000;
-/**
- * The node that created an event counts its repetitions. The others leave that to it for this time,
- * and then create the event if it has expired: by default it does so after an hour.
- */
-const countedElsewhereMs = 3_600_000;
 /** For each object and reason: the size of the burst, then one event per refill. */
 const burst = 5;
 const refillMs = 60_000;
@@ -59,13 +54,13 @@ const refillMs = 60_000;
  * `staleMs` an event is not sent any more, and what a namespace has paid for is forgotten.
  */
 const paces = { burst: 10, refillMs: 10_000, doublings: 6, staleMs: 900_000 } as const;
-/** The most series and buckets that are kept. */
+/** The most events and buckets that are kept. */
 const rememberedMax = 1000;
-/** The most series that may wait to be sent: of one namespace, and of all. */
+/** The most events that may wait to be sent: of one namespace, and of all. */
 const waitingMax = { namespace: 100, all: 1000 } as const;
 
-/** An event and its repetitions. */
-interface MutableSeries {
+/** An event that was recorded. It is kept so that its repetitions are not sent. */
+interface MutableEntry {
   readonly event: ClusterEvent;
   /** Of the object; empty for a Node. */
   readonly namespace: string;
@@ -73,15 +68,11 @@ interface MutableSeries {
   readonly name: string;
   readonly firstMs: number;
   lastMs: number;
-  /** 0 = another node has created the event, and counts. */
-  count: number;
-  /** The count at the server; 0 = this process has not created the event. */
-  sent: number;
-  /** When it may be sent (again). */
-  dueMs: number;
+  /** When it may be sent; undefined: it was. */
+  dueMs: number | undefined;
 }
 
-export type Series = Readonly<MutableSeries>;
+export type Entry = Readonly<MutableEntry>;
 
 interface Bucket {
   tokens: number;
@@ -96,31 +87,31 @@ interface Debt {
   readonly inVain: number;
 }
 
-interface EventSeriesOptions {
+interface EventQueueOptions {
   readonly dropped: (reason: DropReason) => void;
   readonly clock: Pick<Clock, 'random' | 'wallMs'>;
 }
 
 /** Times are milliseconds of a single monotonic clock. */
-export class EventSeries {
-  readonly #options: EventSeriesOptions;
-  readonly #series = new Map<string, MutableSeries>();
+export class EventQueue {
+  readonly #options: EventQueueOptions;
+  readonly #entries = new Map<string, MutableEntry>();
   readonly #buckets = new Map<string, Bucket>();
   /** Namespaces of which an event was sent, the last one at the end: all have their turn. */
   readonly #served = new Set<string>();
   /** By namespace. */
   readonly #debts = new Map<string, Debt>();
 
-  constructor(options: EventSeriesOptions) {
+  constructor(options: EventQueueOptions) {
     this.#options = options;
   }
 
   /** Adds an event, or drops it. */
   add(event: ClusterEvent, nowMs: number): void {
     const key = JSON.stringify(event);
-    const known = this.#series.get(key);
-    if (known !== undefined && (isWaiting(known) || nowMs - known.lastMs < seriesEndsMs)) {
-      this.#repeat(known, nowMs);
+    const known = this.#entries.get(key);
+    if (known !== undefined && isRepeated(known, nowMs)) {
+      known.lastMs = nowMs;
       return;
     }
     const reason = this.#begin(key, event, nowMs);
@@ -133,45 +124,35 @@ export class EventSeries {
     const namespace = namespaceOf(event);
     if (!this.#hasRoom(namespace)) return 'too-many';
     const times = { firstMs: nowMs, lastMs: nowMs, dueMs: this.#firstDueMs(event, nowMs) };
-    const one = { event, namespace, name: this.#nameFor(event), ...times, count: 1, sent: 0 };
-    this.#series.set(key, one);
+    this.#entries.set(key, { event, namespace, name: this.#nameFor(event), ...times });
     return undefined;
   }
 
-  #repeat(one: MutableSeries, nowMs: number): void {
-    one.lastMs = nowMs;
-    if (one.count === 0) {
-      if (nowMs < one.dueMs) return;
-      one.dueMs = this.#firstDueMs(one.event, nowMs);
-    }
-    one.count += 1;
-  }
-
   /**
-   * The series to send now: that of the namespace whose last turn is longest ago, and of these the
+   * The event to send now: that of the namespace whose last turn is longest ago, and of these the
    * one that has waited longest. A client may send five a second: without turns, those of one
    * tenant would keep others waiting.
    */
-  next(nowMs: number): Series | undefined {
-    const firsts = new Map<string, MutableSeries>();
-    for (const one of this.#series.values()) {
+  next(nowMs: number): Entry | undefined {
+    const firsts = new Map<string, Waiting>();
+    for (const one of this.#entries.values()) {
       if (!isWaiting(one) || this.#dueMs(one) > nowMs) continue;
       const first = firsts.get(one.namespace);
       if (first === undefined || one.dueMs < first.dueMs) firsts.set(one.namespace, one);
     }
-    let next: MutableSeries | undefined;
+    let next: Waiting | undefined;
     for (const [namespace, one] of firsts) {
       if (this.#served.has(namespace)) continue;
       if (next === undefined || one.dueMs < next.dueMs) next = one;
     }
     for (const namespace of this.#served) next ??= firsts.get(namespace);
-    return next && { ...next };
+    return next;
   }
 
-  /** When `next` will have a series; undefined = none waits. */
+  /** When `next` will have an event; undefined = none waits. */
   dueMs(): number | undefined {
     let dueMs: number | undefined;
-    for (const one of this.#series.values()) {
+    for (const one of this.#entries.values()) {
       if (!isWaiting(one)) continue;
       const ownMs = this.#dueMs(one);
       dueMs = Math.min(dueMs ?? ownMs, ownMs);
@@ -179,29 +160,17 @@ export class EventSeries {
     return dueMs;
   }
 
-  /** Records the count at the server; 0 = the server has deleted the event. */
-  sent({ event }: Series, count: number, nowMs: number): void {
-    const one = this.#series.get(JSON.stringify(event));
-    if (one === undefined) return;
-    this.#hadTurn(one.namespace, nowMs);
-    one.sent = count;
-    one.dueMs = count === 0 ? nowMs : nowMs + resendMs;
+  /** It was sent. `in vain`: another node had created it. */
+  sent({ event, namespace }: Entry, nowMs: number, how?: 'in vain'): void {
+    const one = this.#entries.get(JSON.stringify(event));
+    if (one !== undefined) one.dueMs = undefined;
+    this.#hadTurn(namespace, nowMs, how);
   }
 
-  /** Leaves the event to the node that has created it. */
-  createdElsewhere({ event }: Series, nowMs: number): void {
-    const one = this.#series.get(JSON.stringify(event));
-    if (one === undefined) return;
-    this.#hadTurn(one.namespace, nowMs, 'in vain');
-    one.count = 0;
-    one.sent = 0;
-    one.dueMs = nowMs + countedElsewhereMs;
-  }
-
-  /** Drops a series that cannot be sent. */
-  drop({ event }: Series, nowMs: number): void {
-    this.#series.delete(JSON.stringify(event));
-    this.#hadTurn(namespaceOf(event), nowMs);
+  /** Drops an event that cannot be sent. */
+  drop(entry: Entry, nowMs: number): void {
+    this.#entries.delete(JSON.stringify(entry.event));
+    this.#hadTurn(entry.namespace, nowMs);
   }
 
   #hadTurn(namespace: string, nowMs: number, how?: 'in vain'): void {
@@ -217,16 +186,16 @@ export class EventSeries {
     this.#debts.set(namespace, { paidMs: owedMs, inVain: next });
   }
 
-  #dueMs({ dueMs, namespace }: MutableSeries): number {
+  #dueMs({ dueMs, namespace }: Waiting): number {
     const debt = this.#debts.get(namespace);
     if (debt === undefined) return dueMs;
     return Math.max(dueMs, debt.paidMs - (paces.burst - 1) * paces.refillMs);
   }
 
-  /** Whether another series of the namespace may wait. */
+  /** Whether another event of the namespace may wait. */
   #hasRoom(namespace: string): boolean {
     let [own, all] = [0, 0];
-    for (const one of this.#series.values()) {
+    for (const one of this.#entries.values()) {
       if (!isWaiting(one)) continue;
       all += 1;
       if (one.namespace === namespace) own += 1;
@@ -245,15 +214,15 @@ export class EventSeries {
     return paid;
   }
 
-  /** Drops series that ended long ago, and then the oldest ones. */
+  /** Drops events that were not repeated for long, and then the oldest ones. */
   #forget(nowMs: number): void {
-    for (const [key, one] of this.#series) {
+    for (const [key, one] of this.#entries) {
       const silentMs = nowMs - one.lastMs;
       if (isWaiting(one)) {
         if (one.namespace === '' || silentMs < paces.staleMs) continue;
         this.#options.dropped('rate-limited');
-      } else if (silentMs < seriesEndsMs && this.#series.size < rememberedMax) continue;
-      this.#series.delete(key);
+      } else if (silentMs < silenceMs && this.#entries.size < rememberedMax) continue;
+      this.#entries.delete(key);
     }
     for (const [key, { filledMs }] of this.#buckets) {
       const full = nowMs - filledMs >= burst * refillMs;
@@ -273,15 +242,22 @@ export class EventSeries {
   #nameFor({ note, reason, regarding, topic = note }: ClusterEvent): string {
     const { name } = regarding;
     if (regarding.kind === 'Node') return `${name}.${randomBytes(8).toString('hex')}`;
-    const period = Math.floor(this.#options.clock.wallMs() / seriesEndsMs);
+    const period = Math.floor(this.#options.clock.wallMs() / silenceMs);
     const what = JSON.stringify([regarding.uid, reason, topic, period]);
     return `${name}.${createHash('sha256').update(what).digest('hex').slice(0, 16)}`;
   }
 }
 
-/** Whether the server is to be sent something. */
-function isWaiting({ count, sent }: Series): boolean {
-  return count !== sent;
+type Waiting = MutableEntry & { readonly dueMs: number };
+
+function isWaiting(entry: MutableEntry): entry is Waiting {
+  return entry.dueMs !== undefined;
+}
+
+/** Whether what happens now is a repetition of the event. */
+function isRepeated(entry: MutableEntry, nowMs: number): boolean {
+  const { firstMs, lastMs } = entry;
+  return isWaiting(entry) || (nowMs - lastMs < silenceMs && nowMs - firstMs < lifetimeMs);
 }
 
 function namespaceOf({ regarding }: ClusterEvent): string {
