@@ -12,7 +12,7 @@ import { addressAt, Condition, type EndpointSlice } from './types.ts';
 export const apiServers = 'default/kubernetes';
 
 /** The start of the keys of Services of a namespace that has no tenants. */
-const ofSystem = 'kube-system/';
+export const ofSystem = 'kube-system/';
 
 export class OtherMachines {
   readonly #podCIDRs: readonly CIDR[];

@@ -310,7 +310,7 @@ export class Audit {
     this.#stale = 0;
     const writers = await this.writers();
     this.verified({ generation: result.generation, commits });
-    const records = [...tracked.values()].values();
+    const records = tracked.urgentFirst().values();
     const repair = await result.repair(newPacer().pause);
     const { drift } = repair;
     const by = this.takeCommitter();

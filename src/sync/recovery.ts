@@ -80,7 +80,7 @@ export function targetsOf(
   quarantined: Iterable<Quarantined>,
 ): Map<Tracked, Forwarding> {
   const targets = new Map<Tracked, Forwarding>();
-  for (const record of tracked.values()) {
+  for (const record of tracked.urgentFirst()) {
     if (record.desired !== undefined) targets.set(record, record.desired);
   }
   for (const { key, inForce } of quarantined) {

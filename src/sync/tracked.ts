@@ -3,6 +3,7 @@
  * Nothing else remembers any of it.
  */
 import { type FrontendKey, frontendKey } from '../state/frontend-key.ts';
+import { apiServers, ofSystem } from '../state/other-machines.ts';
 import type { Forwarding, ForwardingsByKey, Frontend } from '../state/types.ts';
 
 /** One Forwarding on its way into the kernel. Only its `TrackedForwardings` changes it. */
@@ -51,6 +52,13 @@ export class TrackedForwardings {
     return this.#records.values();
   }
 
+  /** All, for a repair that may take seconds: first those that programs of all namespaces need. */
+  urgentFirst(): Tracked[] {
+    const [urgent, others]: [Tracked[], Tracked[]] = [[], []];
+    for (const record of this.values()) (isUrgent(record) ? urgent : others).push(record);
+    return urgent.concat(others);
+  }
+
   setDesired(record: Tracked, next: Forwarding | undefined): void {
     this.#sizes.desired += Number(next !== undefined) - Number(record.desired !== undefined);
     record.desired = next;
@@ -93,6 +101,11 @@ export class TrackedForwardings {
   holders(next: Forwarding): ReadonlySet<Tracked> | undefined {
     return this.#leaving.holders(next);
   }
+}
+
+/** Of the cluster's DNS and its other parts, or of the API servers. */
+function isUrgent({ key }: Tracked): boolean {
+  return key.startsWith(ofSystem) || key.startsWith(`${apiServers}:`);
 }
 
 type Form = 'desired' | 'inForce';

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { KernelError } from '../../../src/kernel/errors.ts';
 import type { Environment, Planner } from '../../../src/modes/mode.ts';
 import { quiet, refusal, ToyKernel, ToyPlanner } from './double.ts';
-import { World } from './world.ts';
+import { World, webService } from './world.ts';
 
 const port = (name: string): string => `default/${name}:http/TCP`;
 
@@ -362,6 +362,41 @@ describe('the audit', () => {
       { purpose: 'recovery', by: { program: 'ufw' } },
     ]);
   });
+
+  it.each([
+    { by: 'an audit', refused: false },
+    { by: 'a recovery', refused: true },
+  ])(
+    'repairs first what the whole cluster needs, of all that is gone: $by',
+    async ({ refused }) => {
+      const world = new World();
+      world.addServices(0, 20);
+      const others = { 'kube-system': 'dns', default: 'kubernetes', 'kube-system-2': 'web' };
+      Object.entries(others).forEach(([namespace, name], i) => {
+        world.setService({ ...webService(name, 100 + i), namespace });
+      });
+      await world.start();
+      const order = new Set<string>();
+      let isRefused = refused;
+      world.kernel.refuse = (ops) => {
+        if (isRefused) {
+          isRefused = false;
+          return refusal('ENOMEM');
+        }
+        for (const { object } of ops) if (object.startsWith('f ')) order.add(object.slice(2));
+        return undefined;
+      };
+      world.kernel.meddle((objects) => objects.clear());
+      for (const watch of world.kernel.watches) watch.changed();
+      await world.clock.pass(1000);
+      expect([...order].slice(0, 3)).toEqual([
+        'kube-system/dns:http/TCP',
+        'default/kubernetes:http/TCP',
+        'default/web-0:http/TCP',
+      ]);
+      expect(order.size).toBe(23);
+    },
+  );
 
   it('becomes a recovery if the kernel refuses its repair', async () => {
     const world = await running(20);
