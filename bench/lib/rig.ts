@@ -68,6 +68,8 @@ export class Rig {
   longestCommitMs = 0;
   /** The time of all batches together; ms. */
   commitsMs = 0;
+  /** `performance.now` of the first batch since it was set to undefined. */
+  firstCommitAtMs: number | undefined;
   #listener: (event: AgentEvent) => void = () => {};
 
   constructor(
@@ -83,6 +85,7 @@ export class Rig {
       if (event.kind === 'committed') {
         this.longestCommitMs = Math.max(this.longestCommitMs, event.applyMs);
         this.commitsMs += event.applyMs;
+        this.firstCommitAtMs ??= performance.now();
       }
       this.#listener(event);
     };
