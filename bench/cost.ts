@@ -6,7 +6,7 @@
 import { readFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { serviceLimitDefaults } from '../src/config/config.ts';
+import { serviceLimitDefaults } from '../src/config/settings/traffic.ts';
 import { modeTable } from '../src/modes/mode-table.ts';
 import { decodeChange, decodeContext } from '../src/source/decode.ts';
 import type { Change } from '../src/state/change.ts';

@@ -11,7 +11,7 @@
 
 import { type HeapProfiler, Session } from 'node:inspector/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { serviceLimitDefaults } from '../src/config/config.ts';
+import { serviceLimitDefaults } from '../src/config/settings/traffic.ts';
 import { modeTable } from '../src/modes/mode-table.ts';
 import { nftablesMode } from '../src/modes/nftables/mode.ts';
 import { decodeChange, decodeContext, kindOf } from '../src/source/decode.ts';

@@ -7,7 +7,6 @@ import { FastPath, type FastPathOptions } from '../fast-path/fast-path.ts';
 import { type CheckedNode, checkConfig, findingsOf } from '../host/checks.ts';
 import { isConntrackLiberal } from '../host/conntrack.ts';
 import { type HeapUse, ownHeapUse } from '../host/heap-use.ts';
-import { ipvsSettings } from '../host/mode-config.ts';
 import { nodeIPs } from '../host/node-ips.ts';
 import { setOomScore } from '../host/process.ts';
 import { setSysctls, sysctlsOf } from '../host/sysctls.ts';
@@ -210,10 +209,7 @@ export class App {
     const before = this.#config;
     const { kernel, modes } = this.#options;
     const { ipvs, mode: asked } = config;
-    const choice =
-      asked === before.mode
-        ? undefined
-        : await selectMode(asked, kernel, modes, ipvsSettings(ipvs));
+    const choice = asked === before.mode ? undefined : await selectMode(asked, kernel, modes, ipvs);
     const mode = choice?.mode ?? this.#runner.mode;
     // What fails where the machine refuses a value comes first: nothing else has changed then.
     this.#setSysctls(config, mode, 'tolerant');

@@ -5,7 +5,7 @@
 import type { Config } from '../config/config.ts';
 import type { Placement } from '../connect-time/maps/placement.ts';
 import { hasLocalhostNodePorts, listensOnLocalhost } from '../host/localhost-node-ports.ts';
-import { ipvsSettings, localDetector } from '../host/mode-config.ts';
+import { localDetector } from '../host/mode-config.ts';
 import type { NodeFactsSettings } from '../host/node-facts.ts';
 import type { ModeConfig, ModeFacts } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
@@ -62,7 +62,6 @@ export function engineSettings(options: EngineSettingsOptions): EngineSettings {
 function modeConfig(options: EngineSettingsOptions, family: Family): ModeConfig {
   const { config, mode, node, isLiberal } = options;
   const { masqueradeAll, masqueradeMark } = config.modes[mode.name];
-  const own = { ipvs: ipvsSettings(config.ipvs), userspace: config.userspace };
   return {
     family,
     masqueradeAll,
@@ -73,7 +72,7 @@ function modeConfig(options: EngineSettingsOptions, family: Family): ModeConfig 
     dropInvalid: !isLiberal,
     ownTables: config.ownTables,
     countsTraffic: config.serviceMetrics,
-    ...(mode.ownSettings ? { [mode.ownSettings]: own[mode.ownSettings] } : {}),
+    ...(mode.ownSettings ? { [mode.ownSettings]: config[mode.ownSettings] } : {}),
   };
 }
 

@@ -7,7 +7,6 @@ import { isConntrackLiberal } from '../host/conntrack.ts';
 import { hostFiles } from '../host/files.ts';
 import { findInstance, formatHolder } from '../host/instance-lock.ts';
 import { availableFamilies, interfaceAddresses } from '../host/interfaces.ts';
-import { ipvsSettings } from '../host/mode-config.ts';
 import { nodeName } from '../host/node-name.ts';
 import { dryRunOf } from '../kernel/dry-run.ts';
 import type { Kernel } from '../kernel/kernel.ts';
@@ -34,7 +33,7 @@ export async function runDryRun(config: Config, warnings: readonly string[]): Pr
   const kernel = openKernel();
   try {
     const registry = builtModes();
-    const choice = await selectMode(config.mode, kernel, registry, ipvsSettings(config.ipvs));
+    const choice = await selectMode(config.mode, kernel, registry, config.ipvs);
     for (const { from, reason } of choice.fallbacks) print(`Mode ${from} ${reason}`);
     print(`Mode ${choice.mode.name}`);
     const running = await runningHere();

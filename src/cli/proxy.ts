@@ -6,7 +6,6 @@ import { fairleadVersion } from '../config/version.ts';
 import { connectTimePaths } from '../connect-time/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
 import { availableFamilies, interfaceAddresses, MachineAddresses } from '../host/interfaces.ts';
-import { ipvsSettings } from '../host/mode-config.ts';
 import { nodeName } from '../host/node-name.ts';
 import { NodePrograms } from '../host/node-programs.ts';
 import { memoryMax, openFilesMax, ownSockets, tcpPressureBytes } from '../host/process.ts';
@@ -109,7 +108,7 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
     clock: systemClock,
     kernel,
     modes,
-    choice: await selectMode(config.mode, kernel, modes, ipvsSettings(config.ipvs)),
+    choice: await selectMode(config.mode, kernel, modes, config.ipvs),
     conntrack: openConntrack(),
     ...clusterSource(config.source, name, (exchange) => app.metrics.requested(exchange)),
     interfaces: addresses.read,

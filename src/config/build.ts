@@ -1,24 +1,21 @@
 /** Makes the frozen Config out of validated settings: parses, converts units, resolves modes. */
-import { parseAddress, parseCIDR } from '../net/address.ts';
-import { type HostPort, parseEndpoint } from '../net/host-port.ts';
+import { parseCIDR } from '../net/address.ts';
 import { cidrReading } from '../net/reading.ts';
-import {
-  addressKeywords,
-  type Config,
-  type ConntrackConfig,
-  type DetectLocal,
-  type IpvsConfig,
-  type LogFormat,
-  type NodePortAddresses,
-  type RequestedMode,
-  type SourceConfig,
-  serviceLimitDefaults,
-  type UserspaceConfig,
-} from './config.ts';
+import type { Config, DetectLocal, LogFormat, SourceConfig, UserspaceConfig } from './config.ts';
 import { toMs } from './duration.ts';
 import type { ParsedFlags } from './flags.ts';
 import { resolveModes } from './mode-settings.ts';
-import { type FieldPath, flagKeys, type GivenSettings, type Settings } from './settings/index.ts';
+import {
+  type FieldPath,
+  flagKeys,
+  type GivenSettings,
+  type Made,
+  type SettingKey,
+  type Settings,
+  settingKeys,
+  settingTable,
+} from './settings/index.ts';
+import type { Setting } from './settings/spec.ts';
 import { checkField } from './validate.ts';
 import { defaultSettings, toDocument } from './values.ts';
 import { kubernetesVersion } from './version.ts';
@@ -37,46 +34,16 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
   const { settings, given, gates, flags } = input;
   const modes = resolveModes(settings, given);
   const userspace = resolveUserspace(settings);
+  const made = madeOf(settings, flags);
   const config: Config = {
+    ...made,
     kubernetesVersion: reportedVersion(flags.value('--version')),
     source: resolveSource(settings, flags),
-    ignoreOtherInstance: flags.value('--ignore-other-instance'),
-    hostnameOverride: settings.hostnameOverride.trim().toLowerCase(),
-    bindAddress: must(parseAddress(settings.bindAddress), settings.bindAddress),
-    healthzBindAddress: parseHostPort(settings.healthzBindAddress),
-    metricsBindAddress: parseHostPort(settings.metricsBindAddress),
-    readBindAddress: parseHostPort(settings.readBindAddress),
-    bindAddressHardFail: settings.bindAddressHardFail,
-    profiling: settings.enableProfiling,
-    serviceMetrics: settings.serviceMetrics,
-    mode: settings.mode as RequestedMode,
     modes: modes.modes,
-    iptables: { localhostNodePorts: settings['iptables.localhostNodePorts'] },
-    connectTime: settings.connectTime as Config['connectTime'],
-    connectTimeExcludedPods: settings.connectTimeExcludedPods,
-    fastPath: settings.fastPath as Config['fastPath'],
-    fastPathPackets: settings.fastPathPackets,
-    failureDetection: settings.failureDetection as Config['failureDetection'],
-    failureDetectionMaxEjected: settings.failureDetectionMaxEjected,
-    ownTables: flags.value('--own-tables'),
-    ipvs: { ...resolveIpvs(settings), counters: flags.value('--ipvs-counters') },
     userspace: userspace.value,
     detectLocal: resolveDetectLocal(settings, given),
-    // It is checked in mode ClusterCIDR only; `cidrWarnings` names what is left out in others.
-    clusterCIDR: settings.clusterCIDR.split(',').flatMap((text) => parseCIDR(text) ?? []),
-    nodePortAddresses: resolveNodePortAddresses(settings.nodePortAddresses),
-    externalIPs: {
-      cidrs: settings['externalIPs.cidrs'].map((text) => must(parseCIDR(text), text)),
-      namespaces: [...settings['externalIPs.namespaces']],
-    },
-    serviceLimits: resolveServiceLimits(settings),
-    oomScoreAdj: settings.oomScoreAdj,
-    conntrack: resolveConntrack(settings),
     featureGates: { ...gates },
-    logging: {
-      format: chosenFormat(given, flags),
-      verbosity: settings['logging.verbosity'],
-    },
+    logging: { ...made.logging, format: chosenFormat(given, flags) },
     configPath: flags.value('--config') === '' ? undefined : flags.value('--config'),
     document: toDocument(settings),
     given: Object.keys(given),
@@ -88,17 +55,30 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
   return { config: deepFreeze(config), warnings };
 }
 
-function must<T>(value: T | undefined, text: string): T {
-  if (value === undefined) throw new Error(`${JSON.stringify(text)} passed validation unparsed`);
-  return value;
+/** What settings make by themselves, each at its place. */
+function madeOf(settings: Settings, flags: ParsedFlags): Made {
+  const root: Record<string, unknown> = {};
+  for (const key of settingKeys) {
+    const { config: place, make = asIs } = settingTable[key] as Setting;
+    if (place === undefined) continue;
+    const value = make(isField(key) ? settings[key] : flags.value(key), settings);
+    const [first = '', name] = place.split('.');
+    if (name === undefined) root[first] = value;
+    else root[first] = { ...(root[first] as object | undefined), [name]: value };
+  }
+  return root as Made;
+}
+
+function asIs(value: unknown): unknown {
+  return typeof value === 'bigint' ? toMs(value) : value;
+}
+
+function isField(key: SettingKey): key is FieldPath {
+  return !key.startsWith('--');
 }
 
 function reportedVersion(flag: string): string {
   return flag.startsWith('v') ? flag : kubernetesVersion;
-}
-
-function parseHostPort(text: string): HostPort | undefined {
-  return text === '' ? undefined : must(parseEndpoint(text), text);
 }
 
 function resolveSource(settings: Settings, flags: ParsedFlags): SourceConfig {
@@ -115,20 +95,6 @@ function resolveSource(settings: Settings, flags: ParsedFlags): SourceConfig {
     },
     qps: settings['clientConnection.qps'],
     burst: settings['clientConnection.burst'],
-  };
-}
-
-function resolveIpvs(settings: Settings): Omit<IpvsConfig, 'counters'> {
-  // Only mode ipvs looks at these, and only for it have they been checked.
-  const isActive = settings.mode === 'ipvs';
-  const excluded = isActive ? settings['ipvs.excludeCIDRs'] : [];
-  return {
-    scheduler: settings['ipvs.scheduler'] || 'rr',
-    excludeCIDRs: excluded.map((text) => must(parseCIDR(text), text)),
-    strictARP: settings['ipvs.strictARP'],
-    tcpTimeoutMs: isActive ? toMs(settings['ipvs.tcpTimeout']) : 0,
-    tcpFinTimeoutMs: isActive ? toMs(settings['ipvs.tcpFinTimeout']) : 0,
-    udpTimeoutMs: isActive ? toMs(settings['ipvs.udpTimeout']) : 0,
   };
 }
 
@@ -160,45 +126,6 @@ function resolveDetectLocal(settings: Settings, given: GivenSettings): DetectLoc
     default:
       return { kind: 'ClusterCIDR', isDefault: !given.detectLocalMode };
   }
-}
-
-function resolveNodePortAddresses(addresses: readonly string[]): NodePortAddresses {
-  if (addresses.length === 0) return { kind: 'all' };
-  const texts = addresses.filter((text) => text !== 'primary').flatMap(blocksOf);
-  return {
-    kind: 'listed',
-    cidrs: texts.map((text) => must(parseCIDR(text), text)),
-    primary: addresses.includes('primary'),
-  };
-}
-
-function blocksOf(text: string): readonly string[] {
-  return Object.hasOwn(addressKeywords, text) ? addressKeywords[text]! : [text];
-}
-
-function resolveServiceLimits(settings: Settings): Config['serviceLimits'] {
-  const limit = (what: keyof typeof serviceLimitDefaults): number =>
-    settings[`serviceLimits.${what}`] || serviceLimitDefaults[what];
-  return {
-    frontends: limit('frontends'),
-    frontendEndpoints: settings['serviceLimits.frontendEndpoints'],
-    endpoints: limit('endpoints'),
-    sourceRanges: limit('sourceRanges'),
-    affinityPorts: limit('affinityPorts'),
-    namespaceFactor: limit('namespaceFactor'),
-  };
-}
-
-function resolveConntrack(settings: Settings): ConntrackConfig {
-  return {
-    maxPerCore: settings['conntrack.maxPerCore'],
-    min: settings['conntrack.min'],
-    tcpEstablishedTimeoutMs: toMs(settings['conntrack.tcpEstablishedTimeout']),
-    tcpCloseWaitTimeoutMs: toMs(settings['conntrack.tcpCloseWaitTimeout']),
-    tcpBeLiberal: settings['conntrack.tcpBeLiberal'],
-    udpTimeoutMs: toMs(settings['conntrack.udpTimeout']),
-    udpStreamTimeoutMs: toMs(settings['conntrack.udpStreamTimeout']),
-  };
 }
 
 /** The format of the command line, else of the file. A value that does not exist is ignored. */

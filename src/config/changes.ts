@@ -1,8 +1,7 @@
 /** What changed between two configurations, and whether that can take effect while we run. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Config, ModeName } from './config.ts';
-import { fieldPaths, settingTable } from './settings/index.ts';
-import type { Setting } from './settings/spec.ts';
+import { type FieldPath, fieldPaths, settingTable } from './settings/index.ts';
 
 /** Fields by their names in the file, for the log. */
 export interface ConfigChanges {
@@ -12,38 +11,13 @@ export interface ConfigChanges {
   readonly restart: readonly string[];
 }
 
-/** What the file calls a part of Config, where that is not its name. */
-const fileNames: Readonly<Partial<Record<keyof Config, string>>> = {
-  source: 'clientConnection',
-  profiling: 'enableProfiling',
-  detectLocal: 'detectLocalMode/detectLocal',
-  // Its fields are in no section there.
-  userspace: '',
-};
-
-/** Parts of Config that no field of the file makes, or that are made from other parts. */
-const notOfFile: ReadonlySet<string> = new Set<keyof Config>([
-  'kubernetesVersion',
-  'ignoreOtherInstance',
-  'ownTables',
-  'modes',
-  'given',
-  'configPath',
-  'document',
-  'flags',
-]);
-
-/** Parts whose fields are named one by one. */
-const sections: ReadonlySet<string> = new Set<keyof Config>([
-  'conntrack',
-  'externalIPs',
-  'featureGates',
-  'ipvs',
-  'iptables',
-  'logging',
-  'serviceLimits',
-  'userspace',
-]);
+/** Parts of Config that several fields make: name, one of the fields, and the part. */
+const apart: readonly (readonly [string, FieldPath, (config: Config) => unknown])[] = [
+  ['clientConnection', 'clientConnection.kubeconfig', ({ source }) => source],
+  ['detectLocalMode/detectLocal', 'detectLocalMode', ({ detectLocal }) => detectLocal],
+  ['logging.format', 'logging.format', ({ logging }) => logging.format],
+  ['udpIdleTimeout', 'udpIdleTimeout', ({ userspace }) => userspace],
+];
 
 /**
  * `mode` is the running one. Only settings of the mode that will run count, not those of others.
@@ -51,13 +25,19 @@ const sections: ReadonlySet<string> = new Set<keyof Config>([
 export function configChanges(before: Config, after: Config, mode: ModeName): ConfigChanges {
   const live: string[] = [];
   const restart: string[] = [];
-  for (const key of Object.keys(after) as (keyof Config)[]) {
-    if (notOfFile.has(key)) continue;
-    for (const name of changedIn(key, before[key], after[key])) {
-      const needed = restartOf(name);
-      const isRestart = needed === 'always' || (needed === 'in its mode' && key === mode);
-      (isRestart ? restart : live).push(name);
-    }
+  const compare = (name: string, path: FieldPath, partOf: (config: Config) => unknown): void => {
+    if (isDeepStrictEqual(partOf(before), partOf(after))) return;
+    const { restart: needed } = settingTable[path];
+    const isInMode = needed === 'in its mode' && path.startsWith(`${mode}.`);
+    (needed === 'always' || isInMode ? restart : live).push(name);
+  };
+  for (const path of fieldPaths) {
+    const { config: place } = settingTable[path];
+    if (place !== undefined) compare(path, path, (config) => partAt(config, place));
+  }
+  for (const [name, path, partOf] of apart) compare(name, path, partOf);
+  for (const gate of Object.keys(after.featureGates)) {
+    compare(`featureGates.${gate}`, 'featureGates', ({ featureGates }) => featureGates[gate]);
   }
   const next = after.mode === before.mode || after.mode === '' ? mode : after.mode;
   const { masqueradeMark: _, ...settingsBefore } = before.modes[next];
@@ -66,26 +46,17 @@ export function configChanges(before: Config, after: Config, mode: ModeName): Co
   return { live, restart };
 }
 
-/** What the table says of a field, or of the first field of a section. */
-function restartOf(name: string): Setting['restart'] {
-  const [first = ''] = name.split('/');
-  const path =
-    fieldPaths.find((path) => path === first || first.startsWith(`${path}.`)) ??
-    fieldPaths.find((path) => path.startsWith(`${first}.`));
-  return path && settingTable[path].restart;
-}
-
-function changedIn(key: keyof Config, before: unknown, after: unknown): string[] {
-  const name = fileNames[key] ?? key;
-  if (sections.has(key)) return fieldsChanged(name, before as object, after as object);
-  return isDeepStrictEqual(before, after) ? [] : [name];
+function partAt(config: Config, place: string): unknown {
+  let at: unknown = config;
+  for (const name of place.split('.')) at = (at as Readonly<Record<string, unknown>>)[name];
+  return at;
 }
 
 function fieldsChanged(section: string, before: object, after: object): string[] {
   const was = new Map<string, unknown>(Object.entries(before));
   return Object.entries(after)
     .filter(([name, value]) => !isDeepStrictEqual(was.get(name), value))
-    .map(([name]) => (section === '' ? '' : `${section}.`) + withoutUnit(name));
+    .map(([name]) => `${section}.${withoutUnit(name)}`);
 }
 
 /** Durations are milliseconds here and have no unit in their names there. */

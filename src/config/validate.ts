@@ -101,12 +101,6 @@ const first: readonly FieldPath[] = [
   'conntrack.udpStreamTimeout',
   'oomScoreAdj',
   'mode',
-  'connectTime',
-  'connectTimeExcludedPods',
-  'fastPath',
-  'fastPathPackets',
-  'failureDetection',
-  'failureDetectionMaxEjected',
   'clientConnection.burst',
   'configSyncPeriod',
 ];

@@ -1,6 +1,6 @@
 /** Size and timeouts of connection tracking (behaviour document 3.4). */
 import { cpus } from 'node:os';
-import type { Config, ConntrackConfig } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
 import type { Sysctl } from '../modes/sysctl.ts';
 import type { ReadableFiles } from './files.ts';
 
@@ -22,7 +22,7 @@ const entriesPerBucket = 4;
  * it is above the cap for what is computed from the cores.
  */
 export function conntrackMax(
-  { maxPerCore, min }: Pick<ConntrackConfig, 'maxPerCore' | 'min'>,
+  { maxPerCore, min }: Pick<Config['conntrack'], 'maxPerCore' | 'min'>,
   cores: number,
 ): number | undefined {
   if (maxPerCore === 0) return undefined;
@@ -39,7 +39,7 @@ export function isLimitGiven({ given }: Pick<Config, 'given'>): boolean {
  * limit of entries is as good as the one that is asked for.
  */
 export function conntrackSysctls(
-  config: ConntrackConfig,
+  config: Config['conntrack'],
   files: ReadableFiles,
   limit: 'exact' | 'at least',
 ): Sysctl[] {

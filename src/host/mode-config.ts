@@ -1,21 +1,7 @@
-import type { Config, IpvsConfig } from '../config/config.ts';
-import type { IPVSSettings, LocalDetector } from '../modes/mode.ts';
+import type { Config } from '../config/config.ts';
+import type { LocalDetector } from '../modes/mode.ts';
 import { type Family, parseCIDR } from '../net/address.ts';
 import type { Node } from '../state/types.ts';
-
-/** What modes need to know, from the configuration. */
-
-export function ipvsSettings(config: IpvsConfig): IPVSSettings {
-  // In whole seconds, as upstream. Rounded up, so that a short time does not become 0.
-  const seconds = (ms: number): number => Math.ceil(ms / 1000);
-  return {
-    scheduler: config.scheduler,
-    excludeCIDRs: config.excludeCIDRs,
-    tcpTimeoutSeconds: seconds(config.tcpTimeoutMs),
-    tcpFinTimeoutSeconds: seconds(config.tcpFinTimeoutMs),
-    udpTimeoutSeconds: seconds(config.udpTimeoutMs),
-  };
-}
 
 /**
  * How traffic of this node's pods is recognised, for one family (behaviour document 3.5, 5.6). The

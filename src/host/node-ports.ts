@@ -1,5 +1,5 @@
 /** Which of this machine's addresses accept node ports (behaviour document 3.3 and 5.9). */
-import type { NodePortAddresses } from '../config/config.ts';
+import type { NodePortAddresses } from '../config/settings/makers.ts';
 import type { Environment } from '../modes/mode.ts';
 import {
   type Address,

@@ -1,7 +1,7 @@
 /** Logs JSON lines for machines, or short lines for people at a terminal. */
 import { isatty } from 'node:tty';
 import { type DestinationStream, type Logger, pino } from 'pino';
-import type { LogFormat, LoggingConfig } from '../config/config.ts';
+import type { Config, LogFormat } from '../config/config.ts';
 import { loadAddon } from '../kernel/addon.ts';
 import { formatPortName } from '../net/protocol.ts';
 import { type ServicePortName, serviceKey } from '../state/types.ts';
@@ -12,7 +12,7 @@ export type { Logger };
 const stderrFd = 2;
 
 /** A log on stderr, and the destination of its lines. */
-export function createLogger(config: LoggingConfig): { log: Logger; lines: LogDestination } {
+export function createLogger(config: Config['logging']): { log: Logger; lines: LogDestination } {
   const { LineWriter } = loadAddon();
   const lines = new LogDestination({
     writer: new LineWriter(stderrFd),

@@ -11,7 +11,6 @@ import { loadConfig } from '../../src/config/load.ts';
 import type { ConnectTimePaths } from '../../src/connect-time/maps/choice.ts';
 import { hostFiles } from '../../src/host/files.ts';
 import { interfaceAddresses } from '../../src/host/interfaces.ts';
-import { ipvsSettings } from '../../src/host/mode-config.ts';
 import { NodePrograms } from '../../src/host/node-programs.ts';
 import { ownSockets } from '../../src/host/process.ts';
 import { loadAddon } from '../../src/kernel/addon.ts';
@@ -169,7 +168,7 @@ class RunningFairlead implements MeasuredProxy {
     this.#app = new App({
       config,
       modes,
-      choice: await selectMode(config.mode, kernel, modes, ipvsSettings(config.ipvs)),
+      choice: await selectMode(config.mode, kernel, modes, config.ipvs),
       nodeName: this.#node.nodeName,
       log: loggerTo({ write: (line) => this.#logged(JSON.parse(line)) }, 0),
       clock: this.#clock,

@@ -3,7 +3,8 @@
  * sockets in addition to the rules, and with connect-time translation.
  */
 import { afterAll, afterEach, test as anyTest, beforeAll, expect } from 'vitest';
-import { connectTimes, type ModeName } from '../../src/config/config.ts';
+import type { ModeName } from '../../src/config/config.ts';
+import { connectTimes } from '../../src/config/settings/modes.ts';
 import { removeConnectTime } from '../../src/connect-time/maps/choice.ts';
 import { type ActorName, FAMILIES, type Family, POD_A_IP, POD_C_IP } from '../lab/addresses.ts';
 import { askKernel } from '../lab/ask-kernel.ts';

@@ -2,8 +2,6 @@
 import { isModeName, modeNames } from '../../modes/mode-table.ts';
 import { parseAddress, parseCIDR } from '../../net/address.ts';
 import { splitHostPort } from '../../net/host-port.ts';
-import { configuredDetections } from '../../state/detection.ts';
-import { addressKeywords, connectTimes, fastPaths } from '../config.ts';
 import { quote, type VModuleItem } from '../go-values.ts';
 import { selectorFault } from '../label-selector.ts';
 
@@ -62,6 +60,12 @@ const isCIDR = (text: string): boolean => parseCIDR(text) !== undefined;
 
 export const areCIDRs = eachUnless(isCIDR, 'must be a valid CIDR');
 
+/** Words in nodePortAddresses for these blocks. */
+export const addressKeywords: Readonly<Record<string, readonly string[]>> = {
+  localhost: ['127.0.0.0/8', '::1/128'],
+  all: ['0.0.0.0/0', '::/0'],
+};
+
 const addressWords = ['primary', ...Object.keys(addressKeywords)];
 export const areNodePortAddresses = eachUnless(
   (text) => addressWords.includes(text) || isCIDR(text),
@@ -83,20 +87,9 @@ export const isHiddenVersion = unless(
   "must be omitted or '1.35', the previous minor version",
 );
 
-export const isConnectTime = unless(
-  (reach) => (connectTimes as readonly string[]).includes(reach),
-  `must be ${connectTimes.join(', ')}`,
-);
-
-export const isFastPath = unless(
-  (kind) => (fastPaths as readonly string[]).includes(kind),
-  `must be ${fastPaths.join(' or ')}`,
-);
-
-export const isFailureDetection = unless(
-  (kind) => (configuredDetections as readonly string[]).includes(kind),
-  `must be ${configuredDetections.join(', ')}`,
-);
+export function isOneOf(words: readonly string[], or = ', '): Check<string> {
+  return unless((text) => words.includes(text), `must be ${words.join(or)}`);
+}
 
 export const isSelector: Check<string> = (text) => {
   const detail = selectorFault(text);

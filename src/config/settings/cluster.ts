@@ -1,4 +1,5 @@
 import { isHiddenVersion, isHostPort, isIP } from './checks.ts';
+import { toAddress, toHostPort } from './makers.ts';
 import { bool, duration, grouped, int32, notNegative, other, positive, string } from './spec.ts';
 
 const replacedBy = (name: string): string =>
@@ -55,6 +56,8 @@ export const sourceSettings = grouped('source', {
       'host name.',
     {
       flag: 'hostname-override',
+      config: 'hostnameOverride',
+      make: (name) => name.trim().toLowerCase(),
       rules: 'not only white space',
       withConfig: 'kept',
       restart: 'always',
@@ -69,6 +72,8 @@ export const serveSettings = grouped('serve', {
       'Nothing listens on it. 0.0.0.0 and :: mean: not given.',
     {
       flag: 'bind-address',
+      config: 'bindAddress',
+      make: toAddress,
       default: '0.0.0.0',
       rules: 'an IP address without brackets',
       check: isIP,
@@ -79,6 +84,8 @@ export const serveSettings = grouped('serve', {
     'Where /healthz and /livez are served. Default with an IPv6 `bindAddress`: [::]:10256.',
     {
       flag: 'healthz-bind-address',
+      config: 'healthzBindAddress',
+      make: toHostPort,
       flagMeaning: 'Where /healthz and /livez are served. Empty: nowhere.',
       default: '0.0.0.0:10256',
       rules: 'IP:port, port 1–65535; without a port, :10256 is added',
@@ -95,6 +102,8 @@ export const serveSettings = grouped('serve', {
       '`bindAddress`: [::1]:10249.',
     {
       flag: 'metrics-bind-address',
+      config: 'metricsBindAddress',
+      make: toHostPort,
       flagMeaning: 'Where /metrics, /proxyMode and /configz are served. Empty: nowhere.',
       default: '127.0.0.1:10249',
       rules: 'IP:port, port 1–65535; without a port, :10249 is added',
@@ -111,6 +120,8 @@ export const serveSettings = grouped('serve', {
       "the client's token permit (docs/kubectl-plugin.md). Empty: nowhere.",
     {
       flag: 'read-bind-address',
+      config: 'readBindAddress',
+      make: toHostPort,
       rules: 'IP:port, port 1–65535',
       check: isHostPort,
       withConfig: 'kept',
@@ -121,14 +132,16 @@ export const serveSettings = grouped('serve', {
   ),
   bindAddressHardFail: bool('End the process when one of these addresses cannot be listened on.', {
     flag: 'bind-address-hard-fail',
+    config: 'bindAddressHardFail',
     restart: 'always',
   }),
   serviceMetrics: bool(
     'Count connections and refusals by Service at /metrics (docs/operating.md).',
-    { flag: 'service-metrics', origin: 'own', omitted: true },
+    { config: 'serviceMetrics', flag: 'service-metrics', origin: 'own', omitted: true },
   ),
   enableProfiling: bool('Serve profiles and the log level switch on the metrics address.', {
     flag: 'profiling',
+    config: 'profiling',
     restart: 'always',
   }),
   showHiddenMetricsForVersion: string('Checked, without effect: no metric is hidden.', {

@@ -3,7 +3,7 @@ import { serveSettings, sourceSettings } from './cluster.ts';
 import { ipvsSettings, modeSettings } from './modes.ts';
 import { loggingSettings, otherSettings } from './other.ts';
 import { runSettings } from './run.ts';
-import type { Setting, ValueByType } from './spec.ts';
+import type { ConfigPath, MadeOf, Setting, ValueByType } from './spec.ts';
 import { hostSettings, limitSettings, trafficSettings } from './traffic.ts';
 
 const table = {
@@ -30,6 +30,22 @@ export type SettingValue<Key extends SettingKey> = ValueByType[(typeof table)[Ke
 export const settingTable: Readonly<Record<SettingKey, Setting>> = table;
 export const settingKeys = Object.keys(table) as readonly SettingKey[];
 export const fieldPaths = settingKeys.filter((key) => !key.startsWith('--')) as FieldPath[];
+
+type Table = typeof table;
+type Flat = { readonly [Key in SettingKey as ConfigPath<Table[Key]>]: MadeOf<Table[Key]> };
+type SectionOf<Place> = Place extends `${infer Section}.${string}` ? Section : never;
+/** The parts of Config that the table makes. */
+export type Made = {
+  readonly [Place in keyof Flat as Place extends `${string}.${string}`
+    ? never
+    : Place]: Flat[Place];
+} & {
+  readonly [Section in SectionOf<keyof Flat>]: {
+    readonly [Place in keyof Flat as Place extends `${Section}.${infer Name}`
+      ? Name
+      : never]: Flat[Place];
+  };
+};
 
 /** A value for every field. */
 export type Settings = { readonly [Path in FieldPath]: SettingValue<Path> };

@@ -1,12 +1,7 @@
 import { modeNames, modeTable } from '../../modes/mode-table.ts';
-import {
-  areCIDRs,
-  isConnectTime,
-  isFailureDetection,
-  isFastPath,
-  isMode,
-  isSelector,
-} from './checks.ts';
+import { configuredDetections } from '../../state/detection.ts';
+import { areCIDRs, isMode, isOneOf, isSelector } from './checks.ts';
+import { inMode, oneOf, toCIDRs, toSeconds } from './makers.ts';
 import {
   bool,
   duration,
@@ -18,6 +13,9 @@ import {
   string,
   strings,
 } from './spec.ts';
+
+export const connectTimes = ['off', 'host', 'all'] as const;
+const fastPaths = ['off', 'flowtable'] as const;
 
 /** Requested modes that take their sync periods from the `iptables` section. */
 const iptablesLike = ['', ...modeNames.filter((name) => modeTable[name].section === 'iptables')];
@@ -71,6 +69,8 @@ export const modeSettings = grouped('mode', {
       'iptables. Fallbacks: from nftables and ipvs to iptables, from there to userspace.',
     {
       flag: 'proxy-mode',
+      config: 'mode',
+      make: oneOf(['', ...modeNames]),
       offers: modeNames,
       rules: `${modeNames.join(', ')} or empty`,
       check: isMode,
@@ -110,6 +110,7 @@ export const modeSettings = grouped('mode', {
     'Let node ports answer on 127.0.0.1 too, in modes iptables and userspace.',
     {
       flag: 'iptables-localhost-nodeports',
+      config: 'iptables.localhostNodePorts',
       default: 'true',
       keepsZero: true,
       restart: 'in its mode',
@@ -135,9 +136,11 @@ export const modeSettings = grouped('mode', {
       "node's network namespace, or also those of pods (docs/connect-time.md).",
     {
       flag: 'connect-time',
+      config: 'connectTime',
+      make: oneOf(connectTimes),
       default: 'off',
       rules: 'off, host or all',
-      check: isConnectTime,
+      check: isOneOf(connectTimes),
       origin: 'own',
       omitted: true,
     },
@@ -147,6 +150,7 @@ export const modeSettings = grouped('mode', {
       'watch pods. Empty: none.',
     {
       flag: 'connect-time-excluded-pods',
+      config: 'connectTimeExcludedPods',
       rules: 'a label selector',
       check: isSelector,
       origin: 'own',
@@ -158,9 +162,11 @@ export const modeSettings = grouped('mode', {
       'or by a flowtable from device to device (docs/fast-path.md).',
     {
       flag: 'fast-path',
+      config: 'fastPath',
+      make: oneOf(fastPaths),
       default: 'off',
       rules: 'off or flowtable',
-      check: isFastPath,
+      check: isOneOf(fastPaths, ' or '),
       origin: 'own',
       omitted: true,
     },
@@ -169,6 +175,7 @@ export const modeSettings = grouped('mode', {
     'Packets of both directions after which a connection goes to the flowtable.',
     {
       flag: 'fast-path-packets',
+      config: 'fastPathPackets',
       default: '20',
       bounds: { min: 0 },
       origin: 'own',
@@ -181,9 +188,11 @@ export const modeSettings = grouped('mode', {
       'over off.',
     {
       flag: 'failure-detection',
+      config: 'failureDetection',
+      make: oneOf(configuredDetections),
       default: 'off',
       rules: 'off, by-annotation, observe or eject',
-      check: isFailureDetection,
+      check: isOneOf(configuredDetections),
       origin: 'own',
       omitted: true,
     },
@@ -193,6 +202,7 @@ export const modeSettings = grouped('mode', {
       'answer. One endpoint always gets them.',
     {
       flag: 'failure-detection-max-ejected',
+      config: 'failureDetectionMaxEjected',
       default: '50',
       bounds: { min: 0, max: 100 },
       origin: 'own',
@@ -202,13 +212,20 @@ export const modeSettings = grouped('mode', {
   '--own-tables': bool(
     'Let the kernel refuse changes of others to our tables of nf_tables (Linux 6.9 and ' +
       'newer). Otherwise, changes are repaired.',
-    { default: 'true', withConfig: 'kept', origin: 'own' },
+    { config: 'ownTables', default: 'true', withConfig: 'kept', origin: 'own' },
   ),
 });
 
-const ipvsTimeout = (flag: string, meaning: string, instead: string) =>
+const ipvsTimeout = <Name extends string>(
+  flag: string,
+  name: Name,
+  meaning: string,
+  instead: string,
+) =>
   duration(`${meaning} 0: the kernel's value stays.`, {
     flag,
+    config: `ipvs.${name}TimeoutSeconds`,
+    make: inMode('ipvs', toSeconds, 0),
     forIpvs: {
       kept: 'Is set in IPVS, in whole seconds, rounded up.',
       nftables: `No effect. Connection tracking has ${instead}.`,
@@ -240,6 +257,8 @@ export const ipvsSettings = grouped('ipvs', {
   }),
   'ipvs.scheduler': string('How a virtual service chooses its destination. Empty: rr.', {
     flag: 'ipvs-scheduler',
+    config: 'ipvs.scheduler',
+    make: (name) => name || 'rr',
     forIpvs: {
       kept: 'Every scheduler that the kernel has. All weights are 1, as in kube-proxy.',
       nftables: 'No effect: each connection gets an endpoint at random.',
@@ -251,6 +270,8 @@ export const ipvsSettings = grouped('ipvs', {
     'Virtual services with an address in these blocks are never touched.',
     {
       flag: 'ipvs-exclude-cidrs',
+      config: 'ipvs.excludeCIDRs',
+      make: inMode('ipvs', toCIDRs, []),
       forIpvs: {
         kept:
           'Virtual services in these blocks are left alone. Others are touched only if Fairlead made ' +
@@ -268,6 +289,7 @@ export const ipvsSettings = grouped('ipvs', {
     'Set arp_ignore to 1 and arp_announce to 2, so that only owners answer for a VIP.',
     {
       flag: 'ipvs-strict-arp',
+      config: 'ipvs.strictARP',
       forIpvs: {
         kept: 'The two sysctls are set.',
         nftables: 'Not needed: no address of a Service is put on a link.',
@@ -277,21 +299,24 @@ export const ipvsSettings = grouped('ipvs', {
   ),
   'ipvs.tcpTimeout': ipvsTimeout(
     'ipvs-tcp-timeout',
+    'tcp',
     'Idle timeout of TCP connections in IPVS.',
     '`conntrack.tcpEstablishedTimeout`',
   ),
   'ipvs.tcpFinTimeout': ipvsTimeout(
     'ipvs-tcpfin-timeout',
+    'tcpFin',
     'Timeout of TCP connections in IPVS after a FIN.',
     '`conntrack.tcpCloseWaitTimeout`',
   ),
   'ipvs.udpTimeout': ipvsTimeout(
     'ipvs-udp-timeout',
+    'udp',
     'Timeout of UDP exchanges in IPVS.',
     '`conntrack.udpTimeout` and `conntrack.udpStreamTimeout`',
   ),
   '--ipvs-counters': bool(
     'Metrics of what each virtual service and each real server has carried.',
-    { withConfig: 'kept', origin: 'own' },
+    { config: 'ipvs.counters', withConfig: 'kept', origin: 'own' },
   ),
 });

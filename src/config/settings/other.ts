@@ -41,7 +41,7 @@ export const loggingSettings = grouped('logging', {
   }),
   'logging.verbosity': other('level')(
     '0 is least; 2 includes syncs, 4 every Service that changes.',
-    { flag: 'v', shorthand: 'v', withConfig: 'kept' },
+    { config: 'logging.verbosity', flag: 'v', shorthand: 'v', withConfig: 'kept' },
   ),
   'logging.vmodule': other('vmodule')('Checked, without effect.', {
     flag: 'vmodule',

@@ -20,7 +20,7 @@ export const runSettings = grouped('run', {
   '--ignore-other-instance': bool(
     'Start or clean up although another Fairlead runs in this network namespace. Two ' +
       "instances undo each other's changes.",
-    { withConfig: 'kept', origin: 'own' },
+    { config: 'ignoreOtherInstance', withConfig: 'kept', origin: 'own' },
   ),
   '--init-only': bool(
     'Do what needs full privileges and exit; afterwards CAP_NET_ADMIN is enough.',

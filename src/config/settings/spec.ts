@@ -42,7 +42,7 @@ export const flagGroups = {
 } as const;
 export type FlagGroup = keyof typeof flagGroups;
 
-export interface Setting<Type extends ValueType = ValueType> {
+interface Spec<Type extends ValueType> {
   readonly type: Type;
   readonly meaning: string;
   /** Default as one would write it for a flag; absent = the type's zero value. */
@@ -99,17 +99,36 @@ export interface Setting<Type extends ValueType = ValueType> {
   readonly deprecated?: string;
 }
 
-/** By the path of the field in the file, or by the flag with its hyphens. */
-type SettingTable = Readonly<Record<string, Setting>>;
+/** What Config has of a setting. */
+interface Placed<Type extends ValueType, Place extends string, Made> {
+  /** Where, with the unit in its name; absent: `build.ts` makes something of it, or nothing does. */
+  readonly config?: Place;
+  /** Converts a valid value; default: durations to milliseconds, others as they are. */
+  make?(value: ValueByType[Type], all: Values): Made;
+}
 
-type Details<Type extends ValueType> = Omit<Setting<Type>, 'type' | 'meaning' | 'group'>;
+export type Setting<Type extends ValueType = ValueType> = Spec<Type> &
+  Placed<Type, string, unknown>;
+
+type AsIs<Type extends ValueType> = ValueByType[Type] extends bigint ? number : ValueByType[Type];
+
+/** The place in Config of a setting of this type; never: it has none. */
+export type ConfigPath<S> = S extends { readonly config?: infer Place }
+  ? Extract<Place, string>
+  : never;
+/** What Config has of a setting of this type. */
+export type MadeOf<S> = S extends { make?(value: never, all: never): infer Made } ? Made : never;
+
+/** By the path of the field in the file, or by the flag with its hyphens. */
+type SettingTable = Readonly<Record<string, Spec<ValueType>>>;
+
+type Details<Type extends ValueType> = Omit<Spec<Type>, 'type' | 'meaning' | 'group'>;
 
 function of<Type extends ValueType>(type: Type) {
-  return (meaning: string, details: Details<Type> = {}): Setting<Type> => ({
-    type,
-    meaning,
-    ...details,
-  });
+  return <const Place extends string = never, Made = AsIs<Type>>(
+    meaning: string,
+    details: Details<Type> & Placed<Type, Place, Made> = {},
+  ): Spec<Type> & Placed<Type, Place, Made> => ({ type, meaning, ...details });
 }
 
 /** Makers of settings, by type: what it means, then the rest. */

@@ -1,5 +1,6 @@
 import { modeTable } from '../../modes/mode-table.ts';
-import { type Config, serviceLimitDefaults } from '../config.ts';
+import { type CIDR, parseCIDR } from '../../net/address.ts';
+import { type ServiceLimits, standardLimits } from '../../state/budget.ts';
 import {
   areCIDRs,
   areClusterCIDRs,
@@ -8,6 +9,7 @@ import {
   isDetectLocalMode,
   isGivenIn,
 } from './checks.ts';
+import { toCIDRs, toNodePortAddresses } from './makers.ts';
 import { bool, duration, grouped, int32, notNegative, string, strings } from './spec.ts';
 
 /** Which traffic is local, and which addresses are served. */
@@ -38,6 +40,9 @@ export const trafficSettings = grouped('traffic', {
       'and for failureDetection, which probes pods only.',
     {
       flag: 'cluster-cidr',
+      config: 'clusterCIDR',
+      // It is checked in mode ClusterCIDR only; a warning names what is left out in others.
+      make: (text): readonly CIDR[] => text.split(',').flatMap((one) => parseCIDR(one) ?? []),
       rules: 'a CIDR, or one of each family with a comma; in mode ClusterCIDR',
       check: areClusterCIDRs,
       errorPath: 'DetectLocalConfiguration.ClusterCIDRs',
@@ -48,6 +53,8 @@ export const trafficSettings = grouped('traffic', {
       'Empty: `primary` (first of the Node object) with `mode: nftables`, else `all`.',
     {
       flag: 'nodeport-addresses',
+      config: 'nodePortAddresses',
+      make: toNodePortAddresses,
       rules: 'CIDRs, primary, localhost, all',
       check: areNodePortAddresses,
       forIpvs: {
@@ -61,6 +68,8 @@ export const trafficSettings = grouped('traffic', {
       'the node listen. Empty: all addresses, but no such ports.',
     {
       flag: 'external-ip-cidrs',
+      config: 'externalIPs.cidrs',
+      make: toCIDRs,
       rules: 'CIDRs',
       check: areCIDRs,
       errorPath: 'ExternalIPs.CIDRs',
@@ -72,6 +81,7 @@ export const trafficSettings = grouped('traffic', {
     'Serve external IPs only for these namespaces. Empty: for all.',
     {
       flag: 'external-ip-namespaces',
+      config: 'externalIPs.namespaces',
       rules: 'names of namespaces',
       check: areNamespaces,
       origin: 'own',
@@ -80,14 +90,34 @@ export const trafficSettings = grouped('traffic', {
   ),
 });
 
-const limit = (flag: string, what: keyof Config['serviceLimits'], meaning: string) => {
+/**
+ * The limits that 0 means. The first three allow as many ports as an object has room for,
+ * which is 20,000: what a tenant can ask for otherwise is thousands of times more. Each port with
+ * session affinity makes the commits of all others slower (docs/decisions/0015).
+ */
+export const serviceLimitDefaults = {
+  ...standardLimits,
+  sourceRanges: 50_000,
+  affinityPorts: 1000,
+  namespaceFactor: 10,
+} as const;
+
+type Limit = keyof ServiceLimits | 'namespaceFactor';
+
+/** Of 0; undefined: that depends on the mode that runs. */
+function defaultOf(what: Limit): number | undefined {
+  return what === 'frontendEndpoints' ? undefined : serviceLimitDefaults[what];
+}
+
+const limit = <What extends Limit>(flag: string, what: What, meaning: string) => {
   const { nftables, iptables } = modeTable;
   const standard =
-    what === 'frontendEndpoints'
-      ? `${nftables.frontendEndpoints}; in mode iptables ${iptables.frontendEndpoints}`
-      : serviceLimitDefaults[what];
+    defaultOf(what) ??
+    `${nftables.frontendEndpoints}; in mode iptables ${iptables.frontendEndpoints}`;
   return int32(meaning, {
     flag,
+    config: `serviceLimits.${what}`,
+    make: (value) => value || (defaultOf(what) ?? 0),
     bounds: notNegative,
     rules: `0 = the default, ${standard}`,
     errorPath: `ServiceLimits.${what}`,
@@ -136,11 +166,28 @@ export const limitSettings = grouped('limits', {
   ),
 });
 
-const conntrackLimit = (flag: string, standard: string, meaning: string) =>
-  int32(meaning, { flag, default: standard, keepsZero: true, bounds: notNegative });
-const conntrackTimeout = (flag: string, standard: string, meaning: string) =>
+const conntrackLimit = <Name extends string>(
+  flag: string,
+  name: Name,
+  standard: string,
+  meaning: string,
+) =>
+  int32(meaning, {
+    flag,
+    config: `conntrack.${name}`,
+    default: standard,
+    keepsZero: true,
+    bounds: notNegative,
+  });
+const conntrackTimeout = <Name extends string>(
+  flag: string,
+  name: Name,
+  standard: string,
+  meaning: string,
+) =>
   duration(`${meaning} 0: leave it alone.`, {
     flag,
+    config: `conntrack.${name}TimeoutMs`,
     ...(standard !== '0s' && { default: standard, keepsZero: true }),
     bounds: notNegative,
   });
@@ -149,6 +196,7 @@ const conntrackTimeout = (flag: string, standard: string, meaning: string) =>
 export const hostSettings = grouped('host', {
   oomScoreAdj: int32('oom_score_adj of the process.', {
     flag: 'oom-score-adj',
+    config: 'oomScoreAdj',
     default: '-999',
     keepsZero: true,
     bounds: { min: -1000, max: 1000 },
@@ -156,34 +204,41 @@ export const hostSettings = grouped('host', {
   }),
   'conntrack.maxPerCore': conntrackLimit(
     'conntrack-max-per-core',
+    'maxPerCore',
     '32768',
     'Tracked connections per CPU. 0: leave the limit alone and ignore `min`.',
   ),
   'conntrack.min': conntrackLimit(
     'conntrack-min',
+    'min',
     '131072',
     'Tracked connections at least, however few CPUs there are.',
   ),
   'conntrack.tcpEstablishedTimeout': conntrackTimeout(
     'conntrack-tcp-timeout-established',
+    'tcpEstablished',
     '24h0m0s',
     'Idle timeout of established TCP connections.',
   ),
   'conntrack.tcpCloseWaitTimeout': conntrackTimeout(
     'conntrack-tcp-timeout-close-wait',
+    'tcpCloseWait',
     '1h0m0s',
     'Timeout of TCP connections in CLOSE_WAIT.',
   ),
   'conntrack.tcpBeLiberal': bool('Do not call TCP packets outside the window invalid.', {
     flag: 'conntrack-tcp-be-liberal',
+    config: 'conntrack.tcpBeLiberal',
   }),
   'conntrack.udpTimeout': conntrackTimeout(
     'conntrack-udp-timeout',
+    'udp',
     '0s',
     'Timeout of UDP exchanges without a reply.',
   ),
   'conntrack.udpStreamTimeout': conntrackTimeout(
     'conntrack-udp-timeout-stream',
+    'udpStream',
     '0s',
     'Timeout of UDP exchanges with replies.',
   ),

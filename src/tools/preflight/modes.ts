@@ -1,6 +1,5 @@
 /** Checks which modes the kernel supports, and which one would run. */
 import type { Config } from '../../config/config.ts';
-import { ipvsSettings } from '../../host/mode-config.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { MissingFeature } from '../../kernel/nft/probe.ts';
 import { ModeError, type ModeRegistry, selectMode } from '../../modes/index.ts';
@@ -22,7 +21,7 @@ export async function checkModes(
   kernel: Kernel,
   registry: ModeRegistry,
 ): Promise<ModesFound> {
-  const settings = ipvsSettings(config.ipvs);
+  const settings = config.ipvs;
   const findings: Finding[] = [];
   const asked = new Map<ProxyMode['name'], ProxyMode>();
   for (const mode of registry.values()) {

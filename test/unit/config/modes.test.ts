@@ -102,13 +102,16 @@ describe('the settings of each mode', () => {
     expect([modes.nftables.masqueradeBit, modes.iptables.masqueradeBit]).toEqual([14, 5]);
   });
 
-  test('use IPVS timeouts in mode ipvs only', () => {
-    const file = 'ipvs: {tcpTimeout: 15m, udpTimeout: 5s, strictARP: true}\n';
+  test('use IPVS timeouts in mode ipvs only, in whole seconds that are never rounded to 0', () => {
+    const file = 'ipvs: {tcpTimeout: 15m, udpTimeout: 500ms, strictARP: true}\n';
     expect(configOf(loadFile(`mode: ipvs\n${file}`)).ipvs).toMatchObject({
-      tcpTimeoutMs: 900_000,
-      udpTimeoutMs: 5000,
+      tcpTimeoutSeconds: 900,
+      udpTimeoutSeconds: 1,
       strictARP: true,
     });
-    expect(configOf(loadFile(file)).ipvs).toMatchObject({ tcpTimeoutMs: 0, udpTimeoutMs: 0 });
+    expect(configOf(loadFile(file)).ipvs).toMatchObject({
+      tcpTimeoutSeconds: 0,
+      udpTimeoutSeconds: 0,
+    });
   });
 });

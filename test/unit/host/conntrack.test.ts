@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ConntrackConfig } from '../../../src/config/config.ts';
+import type { Config } from '../../../src/config/config.ts';
 import { conntrackMax, conntrackSysctls, coresOf } from '../../../src/host/conntrack.ts';
 import { type HostFiles, hostFiles } from '../../../src/host/files.ts';
 import {
@@ -26,7 +26,7 @@ const kernelDefaults = {
   [`${sysctls}/nf_conntrack_udp_timeout_stream`]: '120\n',
 };
 
-const leaveAlone: ConntrackConfig = {
+const leaveAlone: Config['conntrack'] = {
   maxPerCore: 0,
   min: 131_072,
   tcpEstablishedTimeoutMs: 0,
@@ -35,7 +35,7 @@ const leaveAlone: ConntrackConfig = {
   udpTimeoutMs: 0,
   udpStreamTimeoutMs: 0,
 };
-const upstreamDefaults: ConntrackConfig = {
+const upstreamDefaults: Config['conntrack'] = {
   ...leaveAlone,
   maxPerCore: 32_768,
   tcpEstablishedTimeoutMs: 86_400_000,
@@ -44,7 +44,7 @@ const upstreamDefaults: ConntrackConfig = {
 
 /** What a configuration changes on a machine: path to new content. */
 function changes(
-  config: Partial<ConntrackConfig>,
+  config: Partial<Config['conntrack']>,
   files: Readonly<Record<string, string | undefined>> = {},
 ): Record<string, string> {
   const root = machineRoot({ ...kernelDefaults, ...files });

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Config, DetectLocal, NodePortAddresses } from '../../../src/config/config.ts';
+import type { Config, DetectLocal } from '../../../src/config/config.ts';
+import type { NodePortAddresses } from '../../../src/config/settings/makers.ts';
 import {
   availableFamilies,
   interfaceAddresses,

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { hostFiles } from '../../../src/host/files.ts';
-import { ipvsSettings } from '../../../src/host/mode-config.ts';
 import { NodeFacts } from '../../../src/host/node-facts.ts';
 import { type SettingChange, type SysctlObserver, setSysctls } from '../../../src/host/sysctls.ts';
 import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
@@ -75,24 +74,6 @@ describe('the sysctls of ipvs mode', () => {
     expect(() => setSysctls(wanted(false, '6.12.1'), files, { set: () => {} })).toThrow(
       /^could not set up IPVS: .*vs\/conntrack to 1: .*ENOENT.* \(masquerade needs .*\)$/,
     );
-  });
-
-  it('include timeouts in whole seconds, never rounded to 0', () => {
-    const config = {
-      scheduler: 'wlc',
-      excludeCIDRs: [],
-      strictARP: false,
-      counters: false,
-      tcpTimeoutMs: 900_000,
-      tcpFinTimeoutMs: 0,
-      udpTimeoutMs: 500,
-    };
-    expect(ipvsSettings(config)).toMatchObject({
-      scheduler: 'wlc',
-      tcpTimeoutSeconds: 900,
-      tcpFinTimeoutSeconds: 0,
-      udpTimeoutSeconds: 1,
-    });
   });
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { NodePortAddresses } from '../../../src/config/config.ts';
+import type { NodePortAddresses } from '../../../src/config/settings/makers.ts';
 import { isConntrackLiberal } from '../../../src/host/conntrack.ts';
 import { hostFiles } from '../../../src/host/files.ts';
 import {

@@ -2,7 +2,7 @@
  * What the objects of a Service make in mode nftables, and about how much memory that takes:
  * `npm run bench -- cost` measures it.
  */
-import { serviceLimitDefaults } from '../../../../src/config/config.ts';
+import { serviceLimitDefaults } from '../../../../src/config/settings/traffic.ts';
 import { isNamedSet } from '../../../../src/modes/nft-table/objects.ts';
 import { ChainClasses } from '../../../../src/modes/nftables/chain-classes.ts';
 import {
