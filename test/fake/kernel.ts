@@ -122,6 +122,7 @@ export class FakeKernel implements Kernel {
   #handle = 0;
   #faults: { readonly fault: Fault; left: number }[] = [];
   #interrupted = 0;
+  #untilInterrupted = 0;
   #unknownOutcomes = 0;
   #port = 1;
   readonly #watches = new Set<Watch>();
@@ -184,7 +185,9 @@ export class FakeKernel implements Kernel {
     await this.#delay();
     if (request.kind === 'nftraceRead') await this.nftrace.wait(request.waitMs);
     const records = this.#answer(request);
-    if (this.#interrupted === 0) return delivered({ records, consistent: true }, take);
+    const isWhole = this.#interrupted === 0 || this.#untilInterrupted > 0;
+    this.#untilInterrupted -= 1;
+    if (isWhole) return delivered({ records, consistent: true }, take);
     this.#interrupted -= 1;
     const some = records.slice(0, records.length / 2);
     return delivered({ records: some, consistent: false }, take);
@@ -250,9 +253,10 @@ export class FakeKernel implements Kernel {
     this.#unknownOutcomes += 1;
   }
 
-  /** Makes the next dumps incomplete. They report that. */
-  interruptDumps(count = 1): void {
+  /** Makes the next dumps incomplete, after some that are not. They report that. */
+  interruptDumps(count = 1, after = 0): void {
     this.#interrupted = count;
+    this.#untilInterrupted = after;
   }
 
   /** Applies the ops of another program. Throws when one is refused. */

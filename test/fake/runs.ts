@@ -66,7 +66,7 @@ function isRoute(op: KernelOp): op is RouteOp {
   return op.kind in routeOps;
 }
 
-/** How many writes an op is: its entries, or one without entries. */
+/** How many writes an op is: its entries, or one without entries. A renewed lease is none. */
 export function writesOf(op: KernelOp): number {
   switch (op.kind) {
     case 'addressesAdd':
@@ -78,6 +78,8 @@ export function writesOf(op: KernelOp): number {
     case 'elementsAdd':
     case 'elementsDelete':
       return op.count;
+    case 'bpfLeaseExtend':
+      return 0;
     default:
       return 1;
   }

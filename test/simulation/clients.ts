@@ -4,8 +4,10 @@
  */
 import { joinHostPort } from '../../src/net/address.ts';
 import type { Random } from '../chaos/random.ts';
+import { endpointsAtConnectTime } from '../fake/connect-time.ts';
 import { FakeConntrack, kernelRefusal } from '../fake/conntrack.ts';
 import type { FakeKernel } from '../fake/kernel.ts';
+import { address } from '../unit/state/build.ts';
 import { nodeAddresses } from './machine.ts';
 import { type ObjectLife, randomTarget } from './objects.ts';
 
@@ -93,6 +95,11 @@ export class Clients {
       const draws = [from, ...others].map((one, at) => this.#reached(fresh, target, one, at).to);
       if (!draws.includes(to))
         found.push(`${to} by ${target.protocol} ${target.address}:${target.port}`);
+      const [own, expected] = [this.#kernel, fresh].map(({ bpf }) => {
+        return endpointsAtConnectTime(bpf, address(target.address), target.port)?.texts().sort();
+      });
+      if (String(own) !== String(expected))
+        found.push(`${own} instead of ${expected} at connect time`);
     }
     return found;
   }

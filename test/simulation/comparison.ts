@@ -4,18 +4,23 @@ import type { FakeKernel } from '../fake/kernel.ts';
 /**
  * The state, without what depends on the past: the places of endpoints in their pool, and what
  * packets have written, which is the endpoint of a client. Tables of iptables stay when our rules
- * in them go: other programs may use them.
+ * in them go: other programs may use them, and so does what is in the kubelet's chain.
  */
 export function linesOf(kernel: FakeKernel): string[] {
   const learned = /^\s+[\da-f.:]+ : \S+ \. \d+$/;
   const placed = /^(\s+.* \. )\d+( : \S+ \. \d+)$/;
   const shared = /^ *(|\}|policy .*|type .* hook .*|chain [A-Z]+ \{|table ip6? [a-z]+ \{)$/;
+  const ofKubelet = / KUBE-FIREWALL\b|"block incoming localnet connections"/;
   const addresses = kernel.links.texts('kube-ipvs0') ?? [];
+  const { links, maps } = kernel.bpf;
+  const programs = Array.from(links, (link) => JSON.stringify(link));
+  // Names of pools depend on a secret.
+  const sizes = Array.from(maps, ([path, { size }]) => `${path}: ${size}`);
   return `${kernel.ruleset()}${kernel.ipvs.text()}`
     .split('\n')
-    .filter((line) => !learned.test(line) && !shared.test(line))
+    .filter((line) => ![learned, shared, ofKubelet].some((kind) => kind.test(line)))
     .map((line) => line.replace(placed, '$1*$2'))
-    .concat(addresses)
+    .concat(addresses, programs, sizes)
     .sort();
 }
 
@@ -32,4 +37,12 @@ export function difference(now: readonly string[], expected: readonly string[]):
   return [...counts]
     .filter(([, count]) => count !== 0)
     .map(([line, count]) => `${count > 0 ? '+' : '-'} ${line}`);
+}
+
+/** Values of metrics that depend on the present alone. */
+export function gaugesIn(metrics: string): string[] {
+  const ofPast = /_seconds|_last$|^(nodejs|process|fairlead_affinity)_/;
+  const names = metrics.matchAll(/^# TYPE (\S+) gauge$/gm);
+  const gauges = new Set(Array.from(names, ([, name]) => name).filter((one) => !ofPast.test(one!)));
+  return metrics.split('\n').filter((line) => gauges.has(/^\w+/.exec(line)?.[0]));
 }

@@ -9,6 +9,7 @@ import type { ModeName } from '../../src/modes/mode.ts';
 import { type Address, type Family, families } from '../../src/net/address.ts';
 import type { Random } from '../chaos/random.ts';
 import type { Raw } from '../fake/api-server-store.ts';
+import type { FakeKernel } from '../fake/kernel.ts';
 import { address } from '../unit/state/build.ts';
 
 export const nodeName = 'node-1';
@@ -26,6 +27,8 @@ type Watcher = (error: Error | undefined) => void;
 export class Machine {
   readonly #watchers = new Set<Watcher>();
   #passing = new Set<string>();
+  readonly #kernel: FakeKernel;
+  readonly #devices = new Set(['eth0']);
   /** Those that the kernel has enabled. */
   families: readonly Family[] = families;
   /** What calls of the kernel lack, now and then. */
@@ -35,9 +38,28 @@ export class Machine {
   readonly #random: Random;
 
   /** `random`: decides which calls a shortage meets, and which address comes or goes. */
-  constructor(mode: ModeName, random: Random) {
+  constructor(mode: ModeName, random: Random, kernel: FakeKernel) {
     this.config = configuration(mode);
     this.#random = random;
+    this.#kernel = kernel;
+    this.connect(kernel);
+  }
+
+  /** Gives a kernel the devices of this node. */
+  connect({ links }: FakeKernel): void {
+    for (const one of this.#devices) links.came(one, one === 'eth0' ? '' : 'veth', { leaves: 1 });
+  }
+
+  /** The device of a pod comes or goes. */
+  moveDevice(): void {
+    const name = `veth${this.#random.below(3)}`;
+    const { links } = this.#kernel;
+    if (this.#devices.delete(name)) {
+      links.went(name);
+      return;
+    }
+    this.#devices.add(name);
+    links.came(name, 'veth', { leaves: 1 });
   }
 
   /** Whether a call meets the shortage that there is. */
@@ -55,6 +77,10 @@ export class Machine {
     this.#needDescriptor();
     return ['127.0.0.1', '::1', ...this.addresses].sort().map(address);
   };
+
+  /** A file of the machine. */
+  readonly read = (path: string): string | undefined =>
+    path === '/proc/net/route' ? 'Iface\neth0 00000000 0 3 0 0 0 00000000' : undefined;
 
   readonly enabledFamilies = (): readonly Family[] => {
     this.#needDescriptor();
@@ -117,6 +143,8 @@ export function randomConfiguration(random: Random): Raw {
     ...(has(3) && { externalIPs: { cidrs: ['198.51.100.0/31'] } }),
     ...(has(3) && { detectLocalMode: 'NodeCIDR' }),
     ...(has(4) && { enableProfiling: true }),
+    ...(has(2) && { connectTime: random.pick(['host', 'all']) }),
+    ...(has(2) && { fastPath: 'flowtable', fastPathPackets: random.pick([0, 20]) }),
   });
 }
 

@@ -7,14 +7,17 @@ import { loadConfig } from '../../src/config/load.ts';
 import { MachineAddresses } from '../../src/host/interfaces.ts';
 import type { Conntrack } from '../../src/kernel/conntrack.ts';
 import { KernelError } from '../../src/kernel/errors.ts';
-import type { ApplyResult, Kernel } from '../../src/kernel/kernel.ts';
+import type { ApplyResult, Kernel, TableWatcher } from '../../src/kernel/kernel.ts';
 import { builtModes, selectMode } from '../../src/modes/index.ts';
+import type { ProxyHealth } from '../../src/serve/health.ts';
+import type { SharedMemory } from '../../src/serve/http/shared-memory.ts';
 import type { FromThread, ToThread } from '../../src/serve/http/wire.ts';
 import { loggerTo } from '../../src/serve/log.ts';
 import { bodyBytes } from '../../src/serve/reply.ts';
 import { KubernetesSource } from '../../src/source/kubernetes/source.ts';
 import type { Clock } from '../../src/time/clock.ts';
 import type { Random } from '../chaos/random.ts';
+import { bpfDirectory } from '../fake/connect-time.ts';
 import { kernelRefusal } from '../fake/conntrack.ts';
 import { delivered, type FakeKernel } from '../fake/kernel.ts';
 import { type Machine, nodeName } from './machine.ts';
@@ -84,12 +87,7 @@ export class Edge implements Kernel {
   }
 
   watch(...[tables, watcher]: Parameters<Kernel['watch']>): () => void {
-    const stop = this.#kernel.watch(tables, {
-      ...watcher,
-      changed: (by) => {
-        if (!this.isDead) watcher.changed(by);
-      },
-    });
+    const stop = this.#kernel.watch(tables, this.#alive(watcher));
     const end = (): void => {
       this.#watches.delete(fail);
       stop();
@@ -101,6 +99,17 @@ export class Edge implements Kernel {
     };
     this.#watches.add(fail);
     return end;
+  }
+
+  watchLinks(watcher: TableWatcher): () => void {
+    return this.#kernel.watchLinks(this.#alive(watcher));
+  }
+
+  #alive(watcher: TableWatcher): TableWatcher {
+    const changed: TableWatcher['changed'] = (by) => {
+      if (!this.isDead) watcher.changed(by);
+    };
+    return { ...watcher, changed };
   }
 
   /** The kernel ends its reports of changes, so that some may be missed. */
@@ -162,6 +171,11 @@ export class NodeProgram {
   readonly #waiting = new Map<number, (answer: Answer) => void>();
   /** What the HTTP thread sends, by path: where requests go. */
   readonly #listeners = new Map<string, number>();
+  /** Ports for load balancers' questions about a Service: the Service, and where to look. */
+  readonly #servicePorts = new Map<number, { readonly text: string; readonly slot: number }>();
+  #memory: SharedMemory | undefined;
+  /** Answers to probes. */
+  health: ProxyHealth | undefined;
   #received: (message: FromThread) => void = () => {};
   #asked = 0;
   #app: App | undefined;
@@ -225,11 +239,15 @@ export class NodeProgram {
       interfaces: addresses.read,
       followInterfaces: addresses.follow,
       families: machine.enabledFamilies,
+      connectTime: { directory: bpfDirectory, cgroup: '/sys/fs/cgroup' },
+      deviceFiles: machine,
       heap: { bytesMax: 2 ** 30, follow: () => () => {} },
       modes,
       choice: await selectMode(config.mode, this.edge, modes),
-      openHttp: (_, { received }) => {
+      openHttp: (memory, { received }, health) => {
         this.#received = received;
+        this.#memory = memory;
+        this.health = health;
         return { send: (message) => this.#fromProgram(message), close: () => {} };
       },
     });
@@ -287,6 +305,13 @@ export class NodeProgram {
     });
   }
 
+  /** What load balancers learn about Services, each port with its number of local endpoints. */
+  get servicePorts(): string[] {
+    return Array.from(this.#servicePorts.values(), ({ slot, text }) => {
+      return `${text}: ${this.#memory?.endpoints(slot)}`;
+    });
+  }
+
   /** As SIGKILL: nothing of it reaches anything any more. */
   kill(): void {
     this.edge.isDead = true;
@@ -299,8 +324,14 @@ export class NodeProgram {
       if (answers.kind === 'paths') {
         for (const path of Object.keys(answers.paths)) this.#listeners.set(path, listener);
       }
+      if (answers.kind === 'service') {
+        const { host = '', port } = message.place;
+        const text = `${host} ${port} ${answers.namespace}/${answers.name}`;
+        this.#servicePorts.set(listener, { text, slot: answers.slot });
+      }
       queueMicrotask(() => this.#received({ kind: 'opened', listener }));
     }
+    if (message.kind === 'close') this.#servicePorts.delete(message.listener);
     if (message.kind === 'reply') {
       const body = Buffer.from(bodyBytes(message.reply)).toString();
       this.#waiting.get(message.id)?.({ status: message.reply.status, body });

@@ -95,6 +95,23 @@ export class ObjectLife {
     });
   }
 
+  /** Events that say nothing new: of an object that was never listed, or that is as it was. */
+  strange(random: Random): void {
+    const store = this.#store;
+    const resource = random.pick(['services', 'endpointslices'] as const);
+    const key = random.pick([...store.objects(resource).keys()]);
+    const known = store.objects(resource).get(key)!;
+    if (chance(random, 2)) {
+      store.edit(resource, key, (json) => json);
+      return;
+    }
+    store.version += 1;
+    const { version } = store;
+    const json = known.json.replace(/"name":"[^"]*"/, '"name":"stranger"');
+    const before = { ...known, key: 'shop/stranger', json };
+    store.onEvent(resource, { version, before, after: undefined });
+  }
+
   /** A Service with hundreds of endpoints comes, changes in all of them, or goes. */
   large(random: Random): void {
     const isThere = this.#store.objects('services').has('shop/large');

@@ -11,10 +11,12 @@ import { resources } from '../../src/state/change.ts';
 import { Random } from '../chaos/random.ts';
 import { FakeApiServer } from '../fake/api-server.ts';
 import { disturbances } from '../fake/api-server-watch.ts';
+import { areTranslated, endpointsAtConnectTime } from '../fake/connect-time.ts';
 import { FakeConntrack } from '../fake/conntrack.ts';
 import { FakeKernel } from '../fake/kernel.ts';
+import { address } from '../unit/state/build.ts';
 import { Clients } from './clients.ts';
-import { difference, linesOf, words } from './comparison.ts';
+import { difference, gaugesIn, linesOf, words } from './comparison.ts';
 import { Machine, NamespaceLock } from './machine.ts';
 import { FakeNetwork } from './network.ts';
 import { NodeProgram } from './node-program.ts';
@@ -27,6 +29,7 @@ type Check =
   | 'program runs'
   | 'batches in flight'
   | 'no refusals'
+  | 'nothing is blamed'
   | 'packets'
   | 'in force'
   | 'as a fresh program'
@@ -86,6 +89,15 @@ const refusing: ReadonlySet<FaultName> = new Set([
   'kernel answer lost',
   'flush',
 ]);
+/** What the kernel refuses then is a Service's, or may look so. */
+const blaming: ReadonlySet<FaultName | WorldEvent> = new Set([
+  'kernel refuses',
+  'kernel refuses one',
+  'kernel answer lost',
+  'kernel refuses an op',
+  'kernel forbids',
+  'memory short',
+]);
 
 export class Simulation {
   readonly #random: Random;
@@ -115,6 +127,7 @@ export class Simulation {
   #wasSetBack = false;
   /** Since the last calm, faults have happened for which the kernel may refuse batches. */
   #mayRefuse = false;
+  #mayBlame = false;
 
   /** `moving`: what surrounds the program changes, too (see `World`). */
   constructor(seed: number, mode: ModeName, moving: boolean, log: (line: string) => void) {
@@ -123,7 +136,8 @@ export class Simulation {
     this.#time.install();
     this.#log = log;
     const worldRandom = new Random(seed + 3);
-    this.#machine = new Machine(mode, worldRandom);
+    this.#machine = new Machine(mode, worldRandom, this.#kernel);
+    this.#kernel.bpf.now = () => this.#time.nowMs;
     this.#server = new FakeApiServer({ historyMax: 400 });
     this.#network = new FakeNetwork({
       time: this.#time,
@@ -139,6 +153,7 @@ export class Simulation {
     if (moving) this.#lock.install();
     this.#world = new World({
       moving,
+      kernel: this.#kernel,
       random: worldRandom,
       time: this.#time,
       machine: this.#machine,
@@ -210,7 +225,11 @@ export class Simulation {
         );
         this.#checkFlows();
       },
-      log: (line) => this.#log(`${isSubject ? '' : 'fresh: '}${line}`),
+      log: (line) => {
+        this.#log(`${isSubject ? '' : 'fresh: '}${line}`);
+        const isBlame = line.includes('Kernel rejected Service port');
+        this.#note('nothing is blamed', !isBlame || this.#mayBlame, () => line);
+      },
     });
   }
 
@@ -232,6 +251,7 @@ export class Simulation {
 
   #happens(name: FaultName | WorldEvent): void {
     this.faults.set(name, (this.faults.get(name) ?? 0) + 1);
+    this.#mayBlame ||= blaming.has(name);
     this.#log(`-- ${this.#time.nowMs.toFixed(3)} ${name}`);
   }
 
@@ -412,7 +432,7 @@ export class Simulation {
     await this.#compared();
     const { body } = await this.#asked('/fairlead/v1/status');
     this.#check('in force', this.#program.upToDate, () => `it is not after a quiet time: ${body}`);
-    this.#mayRefuse = false;
+    this.#mayRefuse = this.#mayBlame = false;
     const stale = this.#clients.stale();
     this.#check('connections', stale.length === 0, () => `they stay: ${stale.join('; ')}`);
     await this.#compare();
@@ -421,6 +441,7 @@ export class Simulation {
     const { writes } = this.#kernel;
     // All is read, and compared with what is in force.
     this.#program.edge.endWatches();
+    this.#kernel.interruptDumps(1, this.counts.steps % 16);
     await this.#pass(60_000);
     const written = this.#kernel.writes - writes;
     this.#check('quiet', written === 0, () => `it wrote ${written} times in a quiet time`);
@@ -434,7 +455,7 @@ export class Simulation {
   /** A change is in force soon where nothing else happens. */
   async #prompt(): Promise<void> {
     for (const isRefused of [true, false]) {
-      this.#mayRefuse = isRefused;
+      this.#mayRefuse = this.#mayBlame = isRefused;
       if (isRefused) this.#kernel.failNext({ code: 'ENOMEM' });
       for (let i = 0; i < 4; i += 1) this.#life.step();
       await this.#pass(promptMs);
@@ -455,6 +476,8 @@ export class Simulation {
     const kernel = new FakeKernel();
     kernel.hasOwnership = this.#kernel.hasOwnership;
     kernel.ipvs.present = this.#kernel.ipvs.present;
+    kernel.bpf.now = this.#kernel.bpf.now;
+    this.#machine.connect(kernel);
     const fresh = this.#made(kernel);
     await this.#within(fresh.start(), 'the start');
     for (let i = 0; i < 100 && !fresh.upToDate; i += 1) await this.#pass(500);
@@ -477,6 +500,10 @@ export class Simulation {
     // The limits of a configuration are the operator's.
     const others = problems.filter((text) => !/asked for too much, and got a part/.test(text));
     this.#check('answers', others.length === 0, () => `status is not healthy: ${body}`);
+    for (const path of ['/healthz', '/livez', '/readyz'] as const) {
+      const answer = this.#program.health?.answer(path);
+      this.#check('answers', answer?.status === 200, () => `${path} says ${answer?.body}`);
+    }
     const { body: diff } = await this.#asked('/fairlead/v1/diff');
     const { families } = JSON.parse(diff);
     for (const family of families) {
@@ -501,6 +528,7 @@ export class Simulation {
         rest = page.continue && `&continue=${encodeURIComponent(page.continue)}`;
       }
     }
+    items.push(...program.servicePorts, ...gaugesIn((await this.#asked('/metrics', program)).body));
     return items.sort();
   }
 
@@ -538,10 +566,20 @@ export class Simulation {
       const random = this.#random.below(1000);
       const packet = { saddr, daddr: to, protocol, dport: port, iif, nodeAddresses, random };
       const outcome = this.#kernel.evaluate(packet);
+      const words = `${protocol} from ${from} to ${to}:${port} went to`;
       this.#note('packets', outcome.verdict === 'accept' && endpoints.has(outcome.to), () => {
-        const where = `${outcome.to} (${outcome.verdict})`;
-        return `${protocol} from ${from} to ${to}:${port} went to ${where}`;
+        return `${words} ${outcome.to} (${outcome.verdict})`;
       });
+      const { bpf } = this.#kernel;
+      if (from === 'outside' || protocol !== 'TCP' || !areTranslated(bpf, address(to))) continue;
+      const pool = endpointsAtConnectTime(bpf, address(to), port)?.texts() ?? [];
+      this.#note(
+        'packets',
+        pool.every((one) => endpoints.has(one)),
+        () => {
+          return `${words} ${pool} at connect time`;
+        },
+      );
     }
   }
 

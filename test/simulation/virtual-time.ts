@@ -96,6 +96,11 @@ export class VirtualTime {
     this.#nowMs = Math.max(this.#nowMs, endMs);
   }
 
+  /** Nothing happens for that long; what was due then happens late. */
+  standStill(ms: number): void {
+    this.#nowMs += ms;
+  }
+
   install(): void {
     const time = this;
     const random = this.#random;

@@ -4,7 +4,9 @@
  * choices of others as they are. Each seed has some of the events.
  */
 import type { Random } from '../chaos/random.ts';
+import type { FakeKernel } from '../fake/kernel.ts';
 import { type Machine, randomConfiguration } from './machine.ts';
+import { meddle } from './meddling.ts';
 import type { NodeProgram } from './node-program.ts';
 import type { ObjectLife } from './objects.ts';
 import type { VirtualTime } from './virtual-time.ts';
@@ -23,11 +25,19 @@ const events = [
   'descriptors short',
   'memory short',
   'large Service',
+  'stands still',
+  'kernel forbids',
+  'kernel refuses an op',
+  'foreign change',
+  'device',
+  'strange events',
 ] as const;
 export type WorldEvent = (typeof events)[number];
 
 /** A family that is enabled is served within this time, and its rules are repaired. */
 const servedMs = 8000;
+/** Changes of IPVS are not reported: it is read as often as every 30 s, and repaired. */
+const readMs = 40_000;
 /** How long a process waits for the lock at most (cli/instance.ts). */
 const patienceMs = 30_000;
 const dayMs = 86_400_000;
@@ -57,6 +67,7 @@ export interface Subject {
 interface WorldOptions {
   /** Otherwise nothing ever happens. */
   readonly moving: boolean;
+  readonly kernel: FakeKernel;
   readonly random: Random;
   readonly time: VirtualTime;
   readonly machine: Machine;
@@ -94,7 +105,7 @@ export class World {
   }
 
   async happen(event: WorldEvent): Promise<void> {
-    const { life, machine, random, subject, time } = this.#options;
+    const { kernel, life, machine, random, subject, time } = this.#options;
     switch (event) {
       case 'address':
         machine.moveAddress();
@@ -139,6 +150,28 @@ export class World {
         break;
       case 'large Service':
         life.large(random);
+        break;
+      case 'stands still':
+        time.standStill(random.below(400_000));
+        break;
+      case 'kernel forbids':
+        kernel.failNext({ code: 'EPERM', times: 1 + random.below(3) });
+        break;
+      case 'kernel refuses an op':
+        kernel.failNext({ code: random.pick(['ENOMEM', 'EBUSY']), op: random.below(40) });
+        break;
+      case 'foreign change':
+        for (let i = random.below(4); i >= 0; i -= 1) {
+          subject.excuse(machine.config.mode === 'ipvs' ? readMs : servedMs);
+          meddle(kernel, random);
+          await subject.pass(random.below(2) * random.below(3000));
+        }
+        break;
+      case 'device':
+        machine.moveDevice();
+        break;
+      case 'strange events':
+        life.strange(random);
     }
   }
 

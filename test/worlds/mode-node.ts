@@ -4,14 +4,6 @@ import { Engine } from '../../src/agent/engine.ts';
 import { engineSettings } from '../../src/agent/engine-settings.ts';
 import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import {
-  frontendKey,
-  groupCount,
-  mapNames,
-  nodeAddressKey,
-  packedGroup,
-  writeGroupKey,
-} from '../../src/connect-time/maps/layout.ts';
 import { standardLeaseMs, standardRoom } from '../../src/connect-time/maps/placement.ts';
 import { likeIptables } from '../../src/modes/iptables/filter-part.ts';
 import { iptablesMode } from '../../src/modes/iptables/mode.ts';
@@ -26,13 +18,14 @@ import { Traffic } from '../../src/modes/sockets/traffic.ts';
 import { UserspaceBackend, type UserspaceTypes } from '../../src/modes/userspace/backend.ts';
 import { userspaceMode } from '../../src/modes/userspace/mode.ts';
 import type { Family } from '../../src/net/address.ts';
-import { EndpointList } from '../../src/net/endpoint-list.ts';
+import type { EndpointList } from '../../src/net/endpoint-list.ts';
 import { decodeChange, decodeContext, goneChange, kindOf } from '../../src/source/decode.ts';
 import { type Resource, resources } from '../../src/state/change.ts';
 import { ClusterState } from '../../src/state/store.ts';
 import type { Forwarding, Frontend } from '../../src/state/types.ts';
 import type { Raw } from '../fake/api-server-store.ts';
 import { type Odds, oddsOf } from '../fake/chance.ts';
+import { bpfDirectory, endpointsAtConnectTime } from '../fake/connect-time.ts';
 import { FakeConntrack } from '../fake/conntrack.ts';
 import { FakeKernel } from '../fake/kernel.ts';
 import type { Packet } from '../fake/nft-packet.ts';
@@ -58,8 +51,6 @@ export interface Taking {
   readonly forwarding: Forwarding;
   readonly frontend: Frontend;
 }
-
-const directory = '/sys/fs/bpf/fairlead';
 
 export class ModeNode {
   readonly subject: Subject;
@@ -186,24 +177,10 @@ export class ModeNode {
 
   /** The same where programs translate, for processes of the node and its pods. */
   answerAtConnectTime(flow: Flow): Odds | undefined {
+    if (flow.protocol !== 'TCP') return undefined;
     const to = address(flow.daddr);
-    const { frontends, endpoints } = mapNames[to.family];
-    const at = (key: Uint8Array) =>
-      this.kernel.bpf.maps.get(`${directory}/${frontends}`)?.get(hex(key));
-    const own = at(nodeAddressKey(to));
-    const value =
-      at(frontendKey(to, flow.dport)) ?? (own && at(frontendKey(undefined, flow.dport)));
-    if (flow.protocol !== 'TCP' || value === undefined) return undefined;
-    const pool = Buffer.from(value, 'hex');
-    const count = pool.readUInt32LE(16);
-    if (count === 0) return undefined;
-    const groups = Array.from({ length: groupCount(count) }, (_, number) => {
-      const key = new Uint8Array(24);
-      writeGroupKey(key, 0, pool.subarray(0, 16), number);
-      const group = this.kernel.bpf.maps.get(`${directory}/${endpoints}`)?.get(hex(key)) ?? '';
-      return packedGroup(to.family, Buffer.from(group, 'hex'));
-    });
-    return oddsOfPool(EndpointList.from(to.family, Buffer.concat(groups)), '');
+    const pool = endpointsAtConnectTime(this.kernel.bpf, to, flow.dport);
+    return pool && oddsOfPool(pool, '');
   }
 
   #byRules(flow: Flow, isTrial: boolean): Odds {
@@ -266,7 +243,12 @@ export class ModeNode {
         this.subject !== 'nftables'
           ? undefined
           : {
-              ...{ directory, cgroup: '/sys/fs/cgroup', reach: 'all', excludes: false },
+              ...{
+                directory: bpfDirectory,
+                cgroup: '/sys/fs/cgroup',
+                reach: 'all',
+                excludes: false,
+              },
               ...{ room: standardRoom, secret: new Uint8Array(16), leaseMs: standardLeaseMs },
             },
     });
@@ -347,5 +329,3 @@ function oddsOfPool(pool: EndpointList, words: string): Odds {
 function resourceOf(kind: string): Resource {
   return resources.find((resource) => kindOf[resource] === kind)!;
 }
-
-const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');

@@ -12,7 +12,7 @@ import { batch } from '../../../conformance/ops.ts';
 import type { FakeKernel } from '../../../fake/kernel.ts';
 import type { Chain, Table } from '../../../fake/nft-state.ts';
 
-const deeds = [
+export const deeds = [
   'delete rule',
   'add rule',
   'insert rule',

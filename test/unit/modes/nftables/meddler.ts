@@ -19,7 +19,7 @@ import { kindOf } from '../../../fake/nft-elements.ts';
 import { pack } from '../../../fake/nft-entries.ts';
 import type { Chain, Element, NftSet, Table } from '../../../fake/nft-state.ts';
 
-const deeds = [
+export const deeds = [
   'delete element',
   'change element',
   'add element',
