@@ -74,6 +74,11 @@ export interface FakeApiServerOptions {
   readonly gateway?: Gateway;
   /** Default 60,000, as real servers do it. `never`: as with an old etcd and no events. */
   readonly bookmarkMs?: number | 'never';
+  /**
+   * What a watch meets that would start from forgotten events: an answer with 410, or an event with
+   * it. Default: `event`.
+   */
+  readonly expired?: 'refused' | 'event';
   /** Events that a watch may start from, for each resource. */
   readonly historyMax?: number;
   /** Resources that are kept in an etcd of their own (--etcd-servers-overrides). */
@@ -361,6 +366,12 @@ export class FakeApiServer {
     const version = query.get('resourceVersion') ?? '';
     const watches = this.#watches.get(resource)!;
     const store = this.#storeOf(resource);
+    const isAll = streaming || version === '' || version === '0';
+    const events = isAll ? [] : store.since(resource, Number(version));
+    if (events === undefined && this.#options.expired === 'refused') {
+      refuse(answer, { kind: 'status', status: 410 });
+      return;
+    }
     const watch = new FakeWatch(response, {
       form,
       kind: kinds[resource].kind,
@@ -387,12 +398,11 @@ export class FakeApiServer {
       void watch.sendAll(half).then(() => watch.disturb(disturbance));
       return;
     }
-    if (streaming || version === '' || version === '0') {
+    if (isAll) {
       const endsList = streaming && streamingLists === 'supported';
       void watch.sendAll(objects, endsList ? 'initial-events-end' : undefined);
       return;
     }
-    const events = store.since(resource, Number(version));
     if (events === undefined) watch.disturb('expired');
     else void watch.catchUp(events);
   }

@@ -94,6 +94,17 @@ export class FakeIpvs {
     found!.record = { ...found!.record, connections };
   }
 
+  /**
+   * How many connections a destination has had; `none`: its service has had some, and the
+   * destination has gone; undefined: there is no such service, or it is new.
+   */
+  connections(service: string, destination: string): number | 'none' | undefined {
+    const found = this.#services.get(service);
+    const known = found?.destinations.get(destination);
+    if (known !== undefined) return known.connections;
+    return (found?.record.connections ?? 0) > 0 ? 'none' : undefined;
+  }
+
   /** The state as `ipvsadm -Sn` prints it, sorted: the same text for the same state. */
   text(): string {
     const services = [...this.#services.entries()].sort(([a], [b]) => (a < b ? -1 : 1));

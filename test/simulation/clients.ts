@@ -26,6 +26,8 @@ export class Clients {
   readonly #life: ObjectLife;
   readonly #random: Random;
   #sent: { readonly target: Target; readonly text: string }[] = [];
+  /** Virtual services of IPVS, and the real servers to which they have a connection. */
+  #held: { readonly service: string; readonly server: string }[] = [];
   #refusals = 0;
   /** A program has not seen all that came and went since the last check. */
   areUnwatched = false;
@@ -49,6 +51,17 @@ export class Clients {
   heal(): void {
     this.#refusals = 0;
     this.conntrack.interruptions = 0;
+    this.forget();
+  }
+
+  /** The connections of IPVS end. */
+  forget(): void {
+    const { ipvs } = this.#kernel;
+    for (const { server, service } of this.#held) {
+      if (typeof ipvs.connections(service, server) === 'number')
+        ipvs.traffic(service, server, { activeConnections: 0 });
+    }
+    this.#held = [];
   }
 
   /** Some pods connect. */
@@ -63,10 +76,32 @@ export class Clients {
         joinHostPort(from, 1024 + this.#sent.length),
         joinHostPort(address, port),
       ];
+      if (protocol === 'TCP') this.#hold(`TCP ${to}`, answeredBy);
       const entry = { protocol, from: client, to, answeredBy, answered: protocol !== 'TCP' };
       this.conntrack.add(entry);
       this.#sent.push({ target, text: `${protocol} ${client} > ${to}, reply ${answeredBy} >` });
     }
+  }
+
+  #hold(service: string, server: string): void {
+    const { ipvs } = this.#kernel;
+    if (ipvs.connections(service, server) === undefined) return;
+    ipvs.traffic(service, server, { activeConnections: 1, connections: 1 });
+    this.#held.push({ service, server });
+  }
+
+  /** Connections of IPVS whose real server has gone, although their virtual service is as it was. */
+  cut(): string[] {
+    const { ipvs } = this.#kernel;
+    const cut: string[] = [];
+    const before = this.#held;
+    this.#held = [];
+    for (const one of before) {
+      const connections = ipvs.connections(one.service, one.server);
+      if (connections === 'none') cut.push(`${one.service} -> ${one.server}`);
+      else if (connections !== undefined) this.#held.push(one);
+    }
+    return cut;
   }
 
   /** Entries whose endpoint has left their Service. Afterwards the table is empty. */

@@ -14,6 +14,8 @@ const longestSeconds = 10 * 60;
 const hoursEach = '3';
 const together = 2;
 
+// See main.ts.
+process.env.NODE_COMPILE_CACHE ??= 'build/compile-cache';
 const { positionals, values } = parseArgs({
   allowPositionals: true,
   options: { write: { type: 'boolean', default: false } },

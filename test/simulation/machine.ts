@@ -128,11 +128,14 @@ function configuration(mode: ModeName | '', rest: Raw = {}): Raw {
   };
 }
 
-/** What an operator may write. None of it disturbs connections to Services that do not change. */
-export function randomConfiguration(random: Random): Raw {
+/**
+ * What an operator may write, often with this mode. None of it disturbs connections to Services that
+ * do not change.
+ */
+export function randomConfiguration(mode: ModeName, random: Random): Raw {
   const has = (oneIn: number): boolean => random.below(oneIn) === 0;
   const masqueradeAll = has(2);
-  return configuration(random.pick(['nftables', 'nftables', 'iptables', 'ipvs', '']), {
+  return configuration(random.pick([mode, mode, 'nftables', 'iptables', 'ipvs', '']), {
     nftables: { masqueradeAll, masqueradeBit: random.pick([14, 15]) },
     iptables: { masqueradeAll, localhostNodePorts: has(2) },
     ipvs: { scheduler: random.pick(['', 'rr', 'lc']) },

@@ -3,8 +3,7 @@
  * its own, mode by mode, until this time is over or one has a finding. With `--seed N`, and
  * `--mode` and `--hours` as a finding names them, one seed is repeated; `--log` prints what the
  * program has logged, `--defect NAME` puts a defect of defects.ts into the program. `--kept`
- * simulates the seeds that have had a finding, and a few others. With `--moving`,
- * the node, its configuration and its processes change, too.
+ * simulates the seeds that have had a finding, and a few others.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -22,13 +21,14 @@ const { values } = parseArgs({
     minutes: { type: 'string', default: '10' },
     seed: { type: 'string' },
     hours: { type: 'string', default: '2' },
-    moving: { type: 'boolean', default: false },
     mode: { type: 'string', default: 'nftables' },
     defect: { type: 'string' },
     kept: { type: 'boolean', default: false },
     log: { type: 'boolean', default: false },
   },
 });
+// Each seed has a process: the types are stripped once.
+process.env.NODE_COMPILE_CACHE ??= 'build/compile-cache';
 const modes: readonly ModeName[] = ['nftables', 'iptables', 'ipvs'];
 
 if (values.seed !== undefined) await one(Number(values.seed), values.mode as ModeName);
@@ -36,10 +36,10 @@ else process.exitCode = (values.kept ? kept() : several(Number(values.minutes)))
 
 function several(minutes: number): boolean {
   const endMs = Date.now() + minutes * 60_000;
-  const { hours, moving } = values;
+  const { hours } = values;
   const sums = new Map<string, number>();
   for (let i = 0; Date.now() < endMs; i += 1) {
-    const words = child({ seed: freshSeed(), mode: modes[i % modes.length]!, hours, moving });
+    const words = child({ seed: freshSeed(), mode: modes[i % modes.length]!, hours });
     if (words === undefined) return false;
     for (const [, name = '', count] of words.matchAll(/([a-z ]+?) (\d+)(?=,|\n)/g)) {
       sums.set(name, (sums.get(name) ?? 0) + Number(count));
@@ -63,9 +63,8 @@ function logOf(words: string | undefined): string | undefined {
 }
 
 /** What it has printed; undefined: it has a finding. */
-function child({ hours, mode, moving, seed }: KeptSeed): string | undefined {
+function child({ hours, mode, seed }: KeptSeed): string | undefined {
   const flags = ['--seed', String(seed), '--mode', mode, '--hours', hours];
-  if (moving === true) flags.push('--moving');
   const [script = ''] = process.argv.slice(1);
   const { status, stdout } = spawnSync(process.execPath, [script, ...flags], {
     encoding: 'utf8',
@@ -80,7 +79,7 @@ async function one(seed: number, mode: ModeName): Promise<never> {
   if (values.defect !== undefined) putBack(values.defect);
   const { Finding, Simulation } = await import('./simulation.ts');
   const hash = createHash('sha256');
-  const simulation = new Simulation(seed, mode, values.moving, (line) => {
+  const simulation = new Simulation(seed, mode, (line) => {
     hash.update(line);
     if (values.log) process.stdout.write(line.endsWith('\n') ? line : `${line}\n`);
   });
@@ -91,7 +90,7 @@ async function one(seed: number, mode: ModeName): Promise<never> {
   const { checks, counts, faults, virtualMs } = simulation;
   const { system, user } = process.cpuUsage();
   console.log(
-    `--seed ${seed} --mode ${mode} --hours ${values.hours}${values.moving ? ' --moving' : ''}: ` +
+    `--seed ${seed} --mode ${mode} --hours ${values.hours}: ` +
       `${(virtualMs / 3_600_000).toFixed(2)} virtual hours in ${((system + user) / 1e6).toFixed(0)} s, ` +
       `log ${hash.digest('hex').slice(0, 12)}; ${countsOf([...Object.entries(counts), ...faults, ...checks])}`,
   );

@@ -6,8 +6,6 @@ export interface KeptSeed {
   readonly seed: number;
   /** Virtual hours. */
   readonly hours: string;
-  /** See `Simulation`; default: no. */
-  readonly moving?: boolean;
 }
 
 export const keptSeeds: readonly [KeptSeed, ...KeptSeed[]] = [

@@ -129,8 +129,9 @@ export class Simulation {
   #mayRefuse = false;
   #mayBlame = false;
 
-  /** `moving`: what surrounds the program changes, too (see `World`). */
-  constructor(seed: number, mode: ModeName, moving: boolean, log: (line: string) => void) {
+  constructor(seed: number, mode: ModeName, log: (line: string) => void) {
+    // In half of the seeds, with each kind of kernel, what surrounds the program changes, too.
+    const moving = seed % 4 >= 2;
     this.#random = new Random(seed);
     this.#time = new VirtualTime(new Random(seed + 1));
     this.#time.install();
@@ -138,7 +139,8 @@ export class Simulation {
     const worldRandom = new Random(seed + 3);
     this.#machine = new Machine(mode, worldRandom, this.#kernel);
     this.#kernel.bpf.now = () => this.#time.nowMs;
-    this.#server = new FakeApiServer({ historyMax: 400 });
+    const expired = seed % 3 === 0 ? 'refused' : 'event';
+    this.#server = new FakeApiServer({ historyMax: 400, expired });
     this.#network = new FakeNetwork({
       time: this.#time,
       random: new Random(seed + 2),
@@ -154,6 +156,8 @@ export class Simulation {
     this.#world = new World({
       moving,
       kernel: this.#kernel,
+      clients: this.#clients,
+      mode,
       random: worldRandom,
       time: this.#time,
       machine: this.#machine,
@@ -194,7 +198,7 @@ export class Simulation {
     await this.#calm();
     this.#isSteady = true;
     while (this.#time.nowMs < virtualMs) {
-      const steps = 1 + this.#random.below(20);
+      const steps = 1 + this.#random.below(40);
       this.#network.weather = 'unsteady';
       for (let i = 0; i < steps; i += 1) await this.#step();
       await this.#calm();
@@ -241,9 +245,11 @@ export class Simulation {
       this.#happens(event);
       this.#mayRefuse = true;
       await this.#world.happen(event);
-    } else if (this.#random.below(3) > 0) {
+    } else if (this.#random.below(2) > 0) {
       for (let i = this.#random.below(4); i >= 0; i -= 1) this.#life.step();
     } else await this.#fault(this.#random.pick(faults));
+    const cut = this.#clients.cut();
+    this.#check('connections', cut.length === 0, () => `they are cut: ${cut.join('; ')}`);
     this.#clients.send();
     const waits = [0, 5, 50, 400, 2000, 10_000, 60_000];
     await this.#pass(this.#random.pick(waits) * this.#random.next());
@@ -261,7 +267,9 @@ export class Simulation {
     this.#mayRefuse ||= refusing.has(name);
     switch (name) {
       case 'watches':
-        server.disturb(random.pick(resources), random.pick(disturbances));
+        for (const resource of resources) {
+          if (random.below(2) > 0) server.disturb(resource, random.pick(disturbances));
+        }
         break;
       case 'requests':
         server.fault({

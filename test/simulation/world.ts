@@ -3,8 +3,10 @@
  * which process runs. It draws from a stream of its own, so that another event here leaves the
  * choices of others as they are. Each seed has some of the events.
  */
+import type { ModeName } from '../../src/modes/mode.ts';
 import type { Random } from '../chaos/random.ts';
 import type { FakeKernel } from '../fake/kernel.ts';
+import type { Clients } from './clients.ts';
 import { type Machine, randomConfiguration } from './machine.ts';
 import { meddle } from './meddling.ts';
 import type { NodeProgram } from './node-program.ts';
@@ -68,6 +70,8 @@ interface WorldOptions {
   /** Otherwise nothing ever happens. */
   readonly moving: boolean;
   readonly kernel: FakeKernel;
+  readonly clients: Clients;
+  readonly mode: ModeName;
   readonly random: Random;
   readonly time: VirtualTime;
   readonly machine: Machine;
@@ -82,10 +86,10 @@ export class World {
   #withoutIPv6Ms = 0;
 
   constructor(options: WorldOptions) {
-    const { machine, random } = options;
+    const { random } = options;
     this.#options = options;
     this.#events = options.moving ? events.filter(() => random.below(2) === 0) : [];
-    if (this.#events.includes('configuration')) machine.config = randomConfiguration(random);
+    if (this.#events.includes('configuration')) this.#configure();
   }
 
   get isMoving(): boolean {
@@ -105,7 +109,7 @@ export class World {
   }
 
   async happen(event: WorldEvent): Promise<void> {
-    const { kernel, life, machine, random, subject, time } = this.#options;
+    const { clients, kernel, life, machine, random, subject, time } = this.#options;
     switch (event) {
       case 'address':
         machine.moveAddress();
@@ -127,7 +131,7 @@ export class World {
         time.setWall((random.next() - 0.5) * random.pick([2000, 2 * dayMs, 60 * dayMs]));
         break;
       case 'configuration':
-        machine.config = randomConfiguration(random);
+        this.#configure();
         await this.reread();
         break;
       case 'invalid configuration':
@@ -164,6 +168,7 @@ export class World {
         for (let i = random.below(4); i >= 0; i -= 1) {
           subject.excuse(machine.config.mode === 'ipvs' ? readMs : servedMs);
           meddle(kernel, random);
+          clients.forget();
           await subject.pass(random.below(2) * random.below(3000));
         }
         break;
@@ -190,6 +195,11 @@ export class World {
     if (!program.mayEnd) return;
     await subject.end('stop');
     await subject.begin();
+  }
+
+  #configure(): void {
+    const { machine, mode, random } = this.#options;
+    machine.config = randomConfiguration(mode, random);
   }
 
   /** The configuration in force stays in force. */
