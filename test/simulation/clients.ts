@@ -14,7 +14,7 @@ import { type ObjectLife, randomTarget } from './objects.ts';
 type Target = ReturnType<typeof randomTarget>;
 
 /** Connections of one step, and the most that are kept between two checks. */
-const aStep = 4;
+const aStep = 8;
 const keptMost = 100;
 
 /** More than any pool has endpoints. */
@@ -67,7 +67,7 @@ export class Clients {
   /** Some pods connect. */
   send(): void {
     for (let i = 0; i < aStep && this.#sent.length < keptMost; i += 1) {
-      const target = randomTarget(this.#random);
+      const target = this.#life.someTarget();
       const from = podOf(target, this.#random.below(6));
       const { to: answeredBy, translated, verdict } = this.#reached(this.#kernel, target, from);
       if (verdict !== 'accept' || !translated) continue;

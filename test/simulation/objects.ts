@@ -151,7 +151,8 @@ export class ObjectLife {
       if (chance(random, 2)) this.#deleteSlices(n);
       return;
     }
-    if (what <= 2) this.#store.apply(randomService(n, random));
+    if (what <= 1) this.#store.apply(randomService(n, random));
+    else if (what <= 3) this.#alter('services', key, randomService(n, random));
     const count = isThere ? 1 : 1 + random.below(3);
     for (let i = 0; i < count; i += 1) this.#editSlice(n);
   }
@@ -167,8 +168,28 @@ export class ObjectLife {
       this.#store.delete('endpointslices', `shop/${name}`);
       return;
     }
+    const slice = randomSlice(n, name, family, random);
+    if (names.has(name) && chance(random, 2)) this.#alter('endpointslices', `shop/${name}`, slice);
+    else this.#store.apply(slice);
     names.add(name);
-    this.#store.apply(randomSlice(n, name, family, random));
+  }
+
+  /** Takes one field from another object of its kind, and leaves all others. */
+  #alter(resource: 'services' | 'endpointslices', key: string, other: Raw): void {
+    const random = this.#random;
+    const object = JSON.parse(this.#store.objects(resource).get(key)!.json);
+    const [from, to, fields] =
+      resource === 'services'
+        ? [other.spec as Raw, object.spec, fieldsOfService]
+        : [
+            random.pick([...(other.endpoints as Raw[]), {}]),
+            object.endpoints[random.below(object.endpoints.length)] ?? {},
+            fieldsOfEndpoint,
+          ];
+    const field = random.pick(fields);
+    to[field] = from[field];
+    if (field === 'sessionAffinity') to.sessionAffinityConfig = from.sessionAffinityConfig;
+    this.#store.apply(object);
   }
 
   #deleteSlices(n: number): void {
@@ -197,12 +218,22 @@ export class ObjectLife {
       const to = slice.ports.find((one) => one.name === asked.name);
       if (slice.addressType !== family || to === undefined) continue;
       for (const { addresses, conditions } of slice.endpoints) {
-        const { ready, serving } = conditions;
+        const { ready = true, serving = ready } = conditions ?? {};
         if (!ready && !serving && service.spec.publishNotReadyAddresses !== true) continue;
         for (const one of addresses) found.add(joinHostPort(one, to.port));
       }
     }
     return found;
+  }
+
+  /** Where a client of a Service that changes connects to; where there is none, a random target. */
+  someTarget(): Target {
+    const random = this.#random;
+    const object = this.#store.objects('services').get(`shop/s${random.below(serviceCount)}`);
+    if (object === undefined) return randomTarget(random);
+    const { clusterIPs: ips, ports } = (JSON.parse(object.json) as RawService).spec;
+    const { port, protocol } = random.pick(ports);
+    return { address: random.pick(ips), port, protocol: protocol as Target['protocol'] };
   }
 
   /** What was written after this version, oldest first. */
@@ -243,6 +274,12 @@ export class ObjectLife {
   }
 }
 
+const fieldsOfService = [
+  ...['sessionAffinity', 'internalTrafficPolicy', 'externalIPs', 'trafficDistribution'],
+  ...['publishNotReadyAddresses', 'loadBalancerSourceRanges'],
+];
+const fieldsOfEndpoint = ['conditions', 'hints', 'zone', 'nodeName'];
+
 interface RawService {
   readonly spec: {
     readonly clusterIPs: readonly string[];
@@ -256,7 +293,7 @@ interface RawSlice {
   readonly ports: readonly { name: string; port: number }[];
   readonly endpoints: readonly {
     readonly addresses: readonly string[];
-    readonly conditions: { readonly ready: boolean; readonly serving: boolean };
+    readonly conditions?: { readonly ready: boolean; readonly serving: boolean };
   }[];
 }
 

@@ -3,6 +3,7 @@
  * from a seed. Faults come at any moment; in the quiet between them, everything must be as the
  * objects say, and stay so without another write.
  */
+import { isKernelError } from '../../src/kernel/errors.ts';
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';
 import { kernelOps } from '../../src/kernel/ops.ts';
 import { RecordWriter } from '../../src/kernel/records.ts';
@@ -54,6 +55,8 @@ const quietMs = 200_000;
 const comparedMs = 45 * 60_000;
 /** A table that another program has taken away is back within this time. */
 const repairedMs = 2000;
+/** A start becomes the owner of the tables of both families, and probes the kernel. */
+const claimsMost = 4;
 /** In each family one of the mode's sync and one of what follows it; the takeover, and its signs. */
 const batchesMost = 6;
 /** A change of a quiet cluster is in force within this time, also where the kernel refuses once. */
@@ -97,6 +100,8 @@ const blaming: ReadonlySet<FaultName | WorldEvent> = new Set([
   'kernel refuses an op',
   'kernel forbids',
   'memory short',
+  'disturbed start',
+  'changes while it reads',
 ]);
 
 export class Simulation {
@@ -419,7 +424,14 @@ export class Simulation {
 
   async #begin(second?: Parameters<Subject['begin']>[0]): Promise<void> {
     this.#program = second?.program ?? this.#made(this.#kernel);
-    await this.#within(second?.starting ?? this.#program.start(), 'the start');
+    try {
+      await this.#within(second?.starting ?? this.#program.start(), 'the start');
+    } catch (error) {
+      // A process that the kernel forbids everything ends, and is started again.
+      if (!isKernelError(error, 'EPERM')) throw error;
+      await this.#end('kill');
+      return this.#begin();
+    }
     // What was taken away while no program ran is back once it has read the API.
     if (this.#time.nowMs < this.#excusedMs) this.#excuse(repairedMs);
   }
@@ -453,6 +465,17 @@ export class Simulation {
     await this.#pass(60_000);
     const written = this.#kernel.writes - writes;
     this.#check('quiet', written === 0, () => `it wrote ${written} times in a quiet time`);
+    if (this.counts.steps % 2 === 0) await this.#restart();
+  }
+
+  /** A program that starts on what another one has left finds everything as it should be. */
+  async #restart(): Promise<void> {
+    const { writes } = this.#kernel;
+    await this.#end('kill');
+    await this.#begin();
+    await this.#pass(60_000);
+    const written = this.#kernel.writes - writes;
+    this.#check('quiet', written <= claimsMost, () => `a start wrote ${written} times`);
   }
 
   /** A comparison of the kernel may be under way, which is not up to date for that time. */

@@ -33,6 +33,8 @@ const events = [
   'foreign change',
   'device',
   'strange events',
+  'disturbed start',
+  'changes while it reads',
 ] as const;
 export type WorldEvent = (typeof events)[number];
 
@@ -104,12 +106,12 @@ export class World {
   /** One event, or none: then this is undefined. */
   choose(): WorldEvent | undefined {
     const { random } = this.#options;
-    if (this.#events.length === 0 || random.below(4) > 0) return undefined;
+    if (this.#events.length === 0 || random.below(2) > 0) return undefined;
     return random.pick(this.#events);
   }
 
   async happen(event: WorldEvent): Promise<void> {
-    const { clients, kernel, life, machine, random, subject, time } = this.#options;
+    const { kernel, life, machine, random, subject, time } = this.#options;
     switch (event) {
       case 'address':
         machine.moveAddress();
@@ -166,9 +168,7 @@ export class World {
         break;
       case 'foreign change':
         for (let i = random.below(4); i >= 0; i -= 1) {
-          subject.excuse(machine.config.mode === 'ipvs' ? readMs : servedMs);
-          meddle(kernel, random);
-          clients.forget();
+          this.#meddle();
           await subject.pass(random.below(2) * random.below(3000));
         }
         break;
@@ -177,6 +177,12 @@ export class World {
         break;
       case 'strange events':
         life.strange(random);
+        break;
+      case 'disturbed start':
+        await this.#disturbStart();
+        break;
+      case 'changes while it reads':
+        await this.#changeWhileItReads();
     }
   }
 
@@ -240,6 +246,44 @@ export class World {
       subject.fail(`a second process is not refused: ${words}`);
     }
     second.kill();
+  }
+
+  /** The program is killed, and something happens while the next one starts: often its end. */
+  async #disturbStart(): Promise<void> {
+    const { kernel, random, subject } = this.#options;
+    do {
+      await subject.end('kill');
+      const program = subject.another();
+      await subject.begin({ program, starting: Promise.resolve() });
+      program.start().catch(() => {});
+      await subject.pass(random.below(60) * random.next());
+      if (random.below(2) === 0) this.#meddle();
+      if (random.below(4) === 0) kernel.failNext({ code: 'ENOMEM' });
+    } while (random.below(2) === 0);
+    await subject.end('kill');
+    await subject.begin();
+  }
+
+  /** Objects change while the kernel is read, which something interrupts. */
+  async #changeWhileItReads(): Promise<void> {
+    const { kernel, life, random, subject } = this.#options;
+    const { edge } = subject.program;
+    edge.batchMsMax = random.pick([2, 20]);
+    edge.endWatches();
+    for (let i = 0; i < 12; i += 1) {
+      if (random.below(6) === 0) kernel.failNext({ code: 'ENOMEM', times: 1 + random.below(2) });
+      if (random.below(6) === 0) kernel.interruptDumps(1, random.below(8));
+      life.step();
+      await subject.pass(random.below(edge.batchMsMax * 4));
+    }
+  }
+
+  /** Another program changes something of ours. */
+  #meddle(): void {
+    const { clients, kernel, machine, random, subject } = this.#options;
+    subject.excuse(machine.config.mode === 'ipvs' ? readMs : servedMs);
+    meddle(kernel, random);
+    clients.forget();
   }
 
   async #shortage(of: 'descriptors' | 'memory'): Promise<void> {
