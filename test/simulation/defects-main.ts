@@ -11,7 +11,7 @@ import { parseArgs } from 'node:util';
 import { type Defect, defects, type Found } from './defects.ts';
 
 const longestSeconds = 10 * 60;
-const hoursEach = '3';
+const hoursEach = '2';
 const together = 2;
 
 // See main.ts.
