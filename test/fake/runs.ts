@@ -66,7 +66,7 @@ function isRoute(op: KernelOp): op is RouteOp {
   return op.kind in routeOps;
 }
 
-/** How many writes an op is: its entries, or one without entries. A renewed lease is none. */
+/** How many writes an op is: its entries, or one without entries, or none for a lease. */
 export function writesOf(op: KernelOp): number {
   switch (op.kind) {
     case 'addressesAdd':

@@ -90,7 +90,7 @@ export class Clients {
     this.#held.push({ service, server });
   }
 
-  /** Connections of IPVS whose real server has gone, although their virtual service is as it was. */
+  /** Connections of IPVS whose real server has gone, while their virtual service stays. */
   cut(): string[] {
     const { ipvs } = this.#kernel;
     const cut: string[] = [];

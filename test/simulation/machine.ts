@@ -129,8 +129,8 @@ function configuration(mode: ModeName | '', rest: Raw = {}): Raw {
 }
 
 /**
- * What an operator may write, often with this mode. None of it disturbs connections to Services that
- * do not change.
+ * What an operator may write, often with this mode. None of it disturbs connections to Services
+ * that do not change.
  */
 export function randomConfiguration(mode: ModeName, random: Random): Raw {
   const has = (oneIn: number): boolean => random.below(oneIn) === 0;

@@ -107,8 +107,8 @@ export class ObjectLife {
     }
     store.version += 1;
     const { version } = store;
-    const json = known.json.replace(/"name":"[^"]*"/, '"name":"stranger"');
-    const before = { ...known, key: 'shop/stranger', json };
+    const json = known.json.replace(/"name":"[^"]*"/, '"name":"other"');
+    const before = { ...known, key: 'shop/other', json };
     store.onEvent(resource, { version, before, after: undefined });
   }
 
