@@ -13,7 +13,7 @@ it('the terminal SVG shows lines in their colours, all of them from its first fr
 it('the terminal SVG is of a demo in which nothing failed', () => {
   const svg = readFileSync('docs/demo.svg', 'utf8');
   expect(svg.match(/<tspan class="g">0 failed<\/tspan>/g)).toHaveLength(3);
-  expect(svg).toContain('map endpoints-');
+  expect(svg).toContain('map ip fairlead endpoints-');
   // Times would be those of the demo's own load.
   expect(svg).not.toMatch(/\d (?:ms|µs|s)\b/);
   expect(svg).not.toContain('animation');
