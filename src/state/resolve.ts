@@ -119,14 +119,16 @@ export function* resolveInSteps(
     if (forwardings.length > 0) yield;
     const part = new FamilyPart(service, ports, family, context);
     if (service.loadBalancerSourceRanges.length > 0) yield* part.guard();
-    yield* part.gather(slices);
-    if (part.limitEndpoints(yield* part.counts())) {
+    if (part.limitEndpoints(yield* part.gather(slices))) {
       // The endpoints that are served must not depend on the order in which slices arrived.
       yield* part.gather(slices.toSorted(byKey));
     }
     for (let i = 0; i < part.ports.length; i += 1) {
       if (i > 0) yield;
-      const seen = yield* part.resolve(part.ports.at(i)!);
+      const port = part.ports.at(i)!;
+      const candidates = yield* part.candidates(port);
+      const isPlain = !part.asksForAll(port) && !part.asksForDeal(port);
+      const seen = isPlain ? part.seen(port, candidates) : yield* part.dealt(port, candidates);
       forwardings.push(seen.forwarding);
       record?.(seen);
     }
@@ -224,8 +226,8 @@ class FamilyPart {
     this.#shared = { ...this.#shared, sourceRanges, nodeInSourceRanges };
   }
 
-  /** Indexes the endpoints of the slices. */
-  *gather(slices: readonly EndpointSlice[]): Generator<undefined> {
+  /** Indexes the endpoints of the slices. Returns how many there are of each port. */
+  *gather(slices: readonly EndpointSlice[]): Generator<undefined, readonly number[]> {
     for (let from = 0; from < this.ports.length; from += portsAStep) {
       if (from > 0) yield;
       this.#candidates.expect(this.ports, from);
@@ -238,10 +240,6 @@ class FamilyPart {
         this.#candidates.add(slice, from);
       }
     }
-  }
-
-  /** How many endpoints were gathered of each port. */
-  *counts(): Generator<undefined, number[]> {
     const counts: number[] = [];
     for (const port of this.ports) {
       counts.push(this.#candidates.count(port));
@@ -272,32 +270,44 @@ class FamilyPart {
     return true;
   }
 
+  /** The endpoints that the port gets. */
+  candidates(port: ServicePort): Generator<undefined, Candidates> {
+    return this.#candidates.gather(port, this.#endpointsMax);
+  }
+
   /** What becomes of the port. */
-  *resolve(port: ServicePort): Generator<undefined, Seen> {
-    const candidates = yield* this.#candidates.gather(port, this.#endpointsMax);
-    const all = this.#asksForAll(port) ? yield* this.#all(port) : candidates.endpoints;
+  seen(
+    port: ServicePort,
+    candidates: Candidates,
+    all = candidates.endpoints,
+    pools = categorise(candidates, this.#policy(port)),
+    deal: Forwarding['deal'] = undefined,
+  ): Seen {
     const policy = this.#policy(port);
-    const pools = categorise(candidates, policy);
-    const deal = this.#asksForDeal(port) ? yield* this.#deal(port, pools) : undefined;
     const forwarding = this.#forwarding(port, policy, pools, all, deal);
     return { port, policy, candidates, forwarding };
   }
 
+  /** As `seen`, for a port that asks for more. */
+  *dealt(port: ServicePort, candidates: Candidates): Generator<undefined, Seen> {
+    let all = candidates.endpoints;
+    if (this.asksForAll(port)) all = (yield* this.#candidates.gather(port)).endpoints;
+    const pools = categorise(candidates, this.#policy(port));
+    const deal = this.asksForDeal(port) ? yield* this.#deal(port, pools) : undefined;
+    return this.seen(port, candidates, all, pools, deal);
+  }
+
   /** Whether connections of the port may have to be shared out in another way than evenly. */
-  #asksForDeal(port: ServicePort): boolean {
+  asksForDeal(port: ServicePort): boolean {
     const { balancing } = this.#service;
     if (balancing !== undefined || this.#context.health?.isAny === true) return true;
     return this.#candidates.hasWeights(port);
   }
 
   /** Whether `#endings` needs endpoints beyond the limit, too: those have not left. */
-  #asksForAll(port: ServicePort): boolean {
+  asksForAll(port: ServicePort): boolean {
     const isAsked = this.#service.endings?.endAfterMs !== undefined && port.protocol === 'TCP';
     return isAsked && this.#candidates.count(port) > this.#endpointsMax;
-  }
-
-  *#all(port: ServicePort): Generator<undefined, EndpointList> {
-    return (yield* this.#candidates.gather(port)).endpoints;
   }
 
   #policy(port: ServicePort): PortPolicy {

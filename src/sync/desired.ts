@@ -136,12 +136,13 @@ export class Desired {
   }
 
   /**
-   * The cause of a change that is resolved now. Those of a millisecond share one: each would be in
-   * memory until its batch is in force.
+   * The cause of a change that is resolved now. Those that came, and are resolved, in the same
+   * millisecond share one: each would be in memory until its batch is in force.
    */
   #causeOf(receivedMs: number): Cause {
     const resolvedMs = this.#options.clock.now();
-    const isSame = receivedMs === this.#cause.receivedMs && resolvedMs < this.#cause.resolvedMs + 1;
+    const { receivedMs: last, resolvedMs: lastResolvedMs } = this.#cause;
+    const isSame = Math.abs(receivedMs - last) < 1 && resolvedMs < lastResolvedMs + 1;
     if (!isSame) this.#cause = { receivedMs, resolvedMs, triggerTimesMs: noTimes };
     return this.#cause;
   }
