@@ -59,15 +59,19 @@ const shrinkFactor = 16;
 
 /**
  * A batch that took the kernel longer than this makes the next ones smaller: others can't commit
- * during that time, and our own next change waits too. It is far below 250 ms, the longest that
- * any program should wait, because the next batch of the same size may be more work.
+ * during that time, and our own next change waits too, for one batch of each family. It is far below
+ * 250 ms, the longest that any program should wait, because the next batch of the same size may be
+ * more work.
  */
-const commitMs = 50;
+const commitMs = 25;
 
 /**
  * The time that batches take makes them no smaller than this, because each has a cost of its own.
  */
-const pacedBytesMin = 64 * 1024;
+const pacedBytesMin = 32 * 1024;
+
+/** Batches grow by this factor: a chain takes the kernel thirty times as long as a verdict. */
+const growthFactor = 1.25;
 
 /** How `drain` plans. */
 interface Plan {
@@ -280,9 +284,9 @@ export class Applier {
   #pace(bytes: number, tookMs: number): void {
     // That a small one was quick says nothing about large ones.
     if (tookMs <= commitMs && 2 * bytes < this.#pacedBytesMax) return;
-    const fitting = tookMs > commitMs ? (bytes * commitMs) / tookMs : 2 * this.#pacedBytesMax;
-    const bytesMax = Math.max(pacedBytesMin, fitting);
-    this.#pacedBytesMax = Math.min(this.#largestBytes, bytesMax);
+    const grown = growthFactor * this.#pacedBytesMax;
+    const fitting = tookMs > commitMs ? (bytes * commitMs) / tookMs : grown;
+    this.#pacedBytesMax = Math.min(this.#largestBytes, Math.max(pacedBytesMin, fitting));
   }
 
   #refused(

@@ -311,7 +311,12 @@ export class Reflector {
       this.#flow.heard();
       for (const bytes of events.push(chunk)) {
         if (bytes === 'oversized') this.#oversized();
-        else this.#take(encoding.event(bytes), stream);
+        else {
+          const event = encoding.event(bytes);
+          // To decode an object of a megabyte takes another turn.
+          if (pacer.due) await pacer.rest();
+          this.#take(event, stream);
+        }
         if (pacer.due) await pacer.rest();
       }
       if (this.#list?.isStuck(timing.listIdleMs, timing.listMaxMs)) {

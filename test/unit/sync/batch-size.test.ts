@@ -39,19 +39,35 @@ async function started(): Promise<World<SlowKernel>> {
 }
 
 describe('the size of batches', () => {
-  it('shrinks to what the kernel applies in a twentieth of a second, and grows again', async () => {
+  it('shrinks to what the kernel applies in a fortieth of a second, and grows again', async () => {
     const world = await started();
     // The second was being planned when the first turned out to take long.
     const [first, , ...rest] = sizesOf(world);
     const { bytesPerMs } = world.kernel;
     expect(first).toBeGreaterThan(80 * bytesPerMs);
     const second = rest.slice(0, -1);
-    expect(Math.max(...second)).toBeLessThan(60 * bytesPerMs);
-    expect(Math.min(...second)).toBeGreaterThan(45 * bytesPerMs);
+    expect(Math.max(...second)).toBeLessThan(30 * bytesPerMs);
+    expect(Math.min(...second)).toBeGreaterThan(22 * bytesPerMs);
     world.kernel.bytesPerMs = 100_000;
     for (let w = 0; w < 4000; w += 1) world.setEndpoints(`web-${w}`, `10.245.0.${w % 250}`);
     await world.clock.pass(20_000);
     expect(Math.max(...sizesOf(world).slice(-4))).toBeGreaterThan(first! * 0.9);
+  });
+
+  it('is not much larger for what is dear after some that was cheap', async () => {
+    const world = await started();
+    const change = async (services: number, bytesPerMs: number, last: number) => {
+      world.kernel.bytesPerMs = bytesPerMs;
+      const { length } = sizesOf(world);
+      for (let w = 0; w < services; w += 1) world.setEndpoints(`web-${w}`, `10.245.0.${last}`);
+      await world.clock.pass(20_000);
+      return sizesOf(world).slice(length);
+    };
+    const cheap = await change(3000, 100_000, 1);
+    expect(cheap.length).toBeGreaterThan(2);
+    const dear = await change(3000, 1500, 2);
+    // With each cheap one by a quarter, and not to twice its size.
+    expect(dear[0]! / 1500).toBeLessThan(130);
   });
 
   it('does not split the replacement of a table with hooks', async () => {
