@@ -59,9 +59,9 @@ const shrinkFactor = 16;
 
 /**
  * A batch that took the kernel longer than this makes the next ones smaller: others can't commit
- * during that time, and our own next change waits too, for one batch of each family. It is far below
- * 250 ms, the longest that any program should wait, because the next batch of the same size may be
- * more work.
+ * during that time, and our own next change waits too, for one batch of each family. It is far
+ * below 250 ms, the longest that any program should wait, because the next batch of the same size
+ * may be more work.
  */
 const commitMs = 25;
 

@@ -49,6 +49,8 @@ interface Watch {
   readonly reliefAfterMs: number | undefined;
 }
 
+const wentBack = 'the server is at an earlier time than it was';
+
 /** The longest time for a watch to begin, after earlier ones were abandoned too soon. */
 const startMaxMs = 300_000;
 /** After this number of consecutive refused watches, a new list is made. */
@@ -116,6 +118,7 @@ export class Reflector {
   /** Makes a list, unless the last one is newer than `lostAtMs` of `performance.now`. */
   listAgain(lostAtMs: number): void {
     if (this.#listedAtMs > lostAtMs || this.#resourceVersion === undefined) return;
+    this.#status.report(wentBack);
     this.#mustList = true;
     this.#stream?.stop();
   }
@@ -213,7 +216,7 @@ export class Reflector {
     const { isMute } = this.#flow;
     const lostAtMs = await this.#probe.finds(position, isMute, open, options, signal);
     if (lostAtMs === undefined) return false;
-    this.#status.report('the server is at an earlier time than it was');
+    this.#status.report(wentBack);
     this.#resourceVersion = undefined;
     this.#parts.wentBack?.(lostAtMs);
     return true;
