@@ -279,9 +279,10 @@ export class App {
     this.#fallbacks = fallbacks;
     for (const fallback of fallbacks) {
       log.warn({ ...fallback }, 'Falling back to another mode');
-      const { from, to } = fallback;
+      const { from, reason, to } = fallback;
       this.#observers.metrics.lifecycle.fallbacks.inc({ from, to });
-      this.#observers.events.fellBack(fallback);
+      const note = `mode ${from} ${reason}; mode ${to} is next`;
+      this.#observers.events.aboutNode('ProxyModeFallback', note);
     }
     if (err !== undefined) {
       log.warn({ err }, "Mode is empty, but kube-proxy's default is not possible; using nftables");
@@ -371,7 +372,7 @@ export class App {
     await this.#connectTime.choose(this.#config);
     this.#fastPath.choose(this.#config, this.#runner.mode.name);
     this.#failureDetection.choose(this.#config);
-    this.#observers.events.starting();
+    this.#observers.events.aboutNode('Starting', '');
     await this.#runner.run(signal);
   }
 

@@ -284,7 +284,7 @@ export class Observers {
   #serve(signal: AbortSignal): Promise<void>[] {
     const { events, http, metrics } = this;
     const { log, openReviews = noReviews } = this.#options;
-    const failed = events.serverFailed.bind(events);
+    const failed = events.aboutNode.bind(events);
     return runServers({ http, metrics, agent: this.#agent, log, openReviews, failed }, signal);
   }
 }

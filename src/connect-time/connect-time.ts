@@ -89,6 +89,6 @@ export class ConnectTime {
       { connectTime: wish.reach, err: lack },
       'Connect-time translation is unavailable; using packet rules only',
     );
-    events.connectTime('ConnectTimeUnavailable', lack);
+    events.aboutNode('ConnectTimeUnavailable', lack);
   }
 }

@@ -139,7 +139,7 @@ export class ExcludedPods {
           { err: reason, fallback },
           'Could not read the pods to exclude from connect-time translation',
         );
-        events.connectTime('ExcludedPodsUnknown', `${reason}; ${fallback}`);
+        events.aboutNode('ExcludedPodsUnknown', `${reason}; ${fallback}`);
       },
       problem: (problem) => source.problem(problem),
       listed: (attempt) => source.listed(attempt),

@@ -106,7 +106,7 @@ export class StalePrograms {
     this.#once(() => {
       const { events, log } = this.#options;
       log.error({ programs, err }, 'Connect-time programs that no process updates are attached');
-      events.connectTime('ConnectTimeStale', `${programs}: no process updates them, and ${err}`);
+      events.aboutNode('ConnectTimeStale', `${programs}: no process updates them, and ${err}`);
     });
   }
 
@@ -118,7 +118,7 @@ export class StalePrograms {
         'Attached programs may be connect-time programs of an earlier process',
       );
       const note = `${attached} programs are attached that may be of an earlier process`;
-      events.connectTime('ConnectTimeStale', `${note}; asking whose they are needs CAP_SYS_ADMIN`);
+      events.aboutNode('ConnectTimeStale', `${note}; asking whose they are needs CAP_SYS_ADMIN`);
     });
   }
 

@@ -2,7 +2,6 @@
  * Events that users see with `kubectl describe` (behaviour document 11.1), and kube-proxy's own.
  */
 import type { AgentEvent, ConnectTimeEvents } from '../connect-time/maps/events.ts';
-import type { Fallback } from '../modes/index.ts';
 import type { ClusterEvent, Regarding } from '../source/kubernetes/event-queue.ts';
 import {
   EventRecorder,
@@ -52,11 +51,27 @@ interface About {
 /** Fields of a Service that hold addresses. */
 const addressField = /^(spec\.(clusterIPs?|externalIPs|loadBalancerSourceRanges)|status\.)/;
 
-const serverNames = {
-  healthz: 'ProxierHealthcheck',
-  metrics: 'MetricServer',
-  read: 'ReadServer',
+/** Events about the node; where no action is given, it is `StartKubeProxy`. */
+const nodeReasons = {
+  Starting: { type: 'Normal' },
+  FailedToStartProxierHealthcheck: { type: 'Warning' },
+  FailedToStartMetricServer: { type: 'Warning' },
+  FailedToStartReadServer: { type: 'Warning' },
+  /** A mode cannot run here, and another one is next. */
+  ProxyModeFallback: { type: 'Warning' },
+  ConnectTimeUnavailable: { type: 'Warning' },
+  ConnectTimeStale: { type: 'Warning' },
+  ExcludedPodsUnknown: { type: 'Warning' },
+  /** New connections will be refused soon, or are refused. */
+  ConntrackNearlyFull: { type: 'Warning', action: 'TrackConnections' },
+  TookOverFromKubeProxy: { type: 'Normal', action: 'TakeOver' },
+  ProxyModeReplaced: { type: 'Normal', action: 'TakeOver' },
+  KubeProxyIsBack: { type: 'Warning', action: 'TakeOver' },
+  ForeignTable: { type: 'Warning', action: 'TakeOver' },
+  LegacyIptables: { type: 'Warning', action: 'TakeOver' },
 } as const;
+
+export type NodeReason = keyof typeof nodeReasons;
 
 export class ClusterEvents implements ConnectTimeEvents {
   readonly #options: ClusterEventsOptions;
@@ -67,13 +82,10 @@ export class ClusterEvents implements ConnectTimeEvents {
     this.#node = { kind: 'Node', name: options.nodeName };
   }
 
-  starting(): void {
-    this.#aboutNode('Normal', 'Starting', '');
-  }
-
-  /** A server could not listen on its address. */
-  serverFailed(server: keyof typeof serverNames, error: Error): void {
-    this.#aboutNode('Warning', `FailedToStart${serverNames[server]}`, error.message);
+  /** Creates an event about the node. */
+  aboutNode(reason: NodeReason, note: string): void {
+    const regarding = this.#node;
+    this.#record({ action: 'StartKubeProxy', ...nodeReasons[reason], reason, regarding, note });
   }
 
   /** The health check node port of the Service does not answer load balancers. */
@@ -86,25 +98,6 @@ export class ClusterEvents implements ConnectTimeEvents {
   localhostRefused(servicePort: ServicePortName, message: string): void {
     const note = `could not ${message}`;
     this.#aboutService(serviceKey(servicePort), 'FailedToListenOnLocalhost', note);
-  }
-
-  fellBack({ from, to, reason }: Fallback): void {
-    this.#aboutNode('Warning', 'ProxyModeFallback', `mode ${from} ${reason}; mode ${to} is next`);
-  }
-
-  connectTime(reason: string, note: string): void {
-    this.#aboutNode('Warning', reason, note);
-  }
-
-  /** New connections will be refused soon, or are refused. */
-  conntrackFull(note: string): void {
-    const about = { action: 'TrackConnections', regarding: this.#node } as const;
-    this.#record({ type: 'Warning', reason: 'ConntrackNearlyFull', ...about, note });
-  }
-
-  /** What kube-proxy left was removed or kept. */
-  takeover(type: ClusterEvent['type'], reason: string, note: string): void {
-    this.#record({ type, reason, action: 'TakeOver', regarding: this.#node, note });
   }
 
   /** Creates events for Services only: users do not look for events of other objects. */
@@ -146,10 +139,6 @@ export class ClusterEvents implements ConnectTimeEvents {
     const { event }: NoticeRow = noticeTable[kind];
     if (event === undefined) return;
     this.#recordAbout(service, { action: 'Sync', ...event }, note ?? text, '', uid);
-  }
-
-  #aboutNode(type: ClusterEvent['type'], reason: string, note: string): void {
-    this.#record({ type, reason, action: 'StartKubeProxy', regarding: this.#node, note });
   }
 
   #aboutService(

@@ -6,6 +6,7 @@ import type { Conntrack } from '../kernel/conntrack.ts';
 import { formatServicePort } from '../net/protocol.ts';
 import type { ProgrammedFamily } from '../state/services-by-frontend.ts';
 import { type Clock, Wakeup } from '../time/clock.ts';
+import type { ClusterEvents } from './cluster-events.ts';
 import type { Logger } from './log.ts';
 
 interface ConntrackWatchOptions {
@@ -16,7 +17,7 @@ interface ConntrackWatchOptions {
   readonly families: () => readonly ProgrammedFamily[];
   readonly log: Logger;
   /** Also creates an event. */
-  readonly events: { conntrackFull(note: string): void };
+  readonly events: Pick<ClusterEvents, 'aboutNode'>;
 }
 
 /**
@@ -104,7 +105,7 @@ class Warner {
     const evicted = use.evicted > 0 ? `, and ${use.evicted} connections were evicted for it` : '';
     const who = services.length === 0 ? '' : `; most entries have ${services.join(', ')}`;
     const full = `connection tracking holds ${use.entries} of ${use.limit} connections`;
-    events.conntrackFull(`${full}${dropped}${evicted}${who}`);
+    events.aboutNode('ConntrackNearlyFull', `${full}${dropped}${evicted}${who}`);
   }
 
   /**

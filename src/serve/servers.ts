@@ -3,6 +3,7 @@ import type { HostPort } from '../net/host-port.ts';
 import { admitLocal, forThisNode } from './ask/admission.ts';
 import type { AgentState } from './ask/agent-state.ts';
 import { askRoutes } from './ask/routes.ts';
+import type { ClusterEvents, NodeReason } from './cluster-events.ts';
 import type { HttpThread } from './http/http-thread.ts';
 import { type Logger, setVerbosity } from './log.ts';
 import type { Metrics } from './metrics.ts';
@@ -12,7 +13,12 @@ import { type Route, type Routes, textReply } from './reply.ts';
 import { metricsRoutes } from './routes.ts';
 import { type ServeOptions, serve } from './server.ts';
 
-type ServerName = 'healthz' | 'metrics' | 'read';
+/** Events of servers that cannot listen on their addresses. */
+const failures = {
+  healthz: 'FailedToStartProxierHealthcheck',
+  metrics: 'FailedToStartMetricServer',
+  read: 'FailedToStartReadServer',
+} as const satisfies Readonly<Record<string, NodeReason>>;
 
 interface ServersOptions {
   readonly http: HttpThread;
@@ -22,7 +28,7 @@ interface ServersOptions {
   readonly log: Logger;
   readonly openReviews: AccessOptions['open'];
   /** Called once for each server that cannot listen on its address. */
-  readonly failed: (server: ServerName, error: Error) => void;
+  readonly failed: ClusterEvents['aboutNode'];
 }
 
 /** Metrics are made once for all waiting clients, and profiles take as long as requested. */
@@ -51,7 +57,7 @@ export function runServers(options: ServersOptions, signal: AbortSignal): Promis
   const onBindFailure = config.bindAddressHardFail ? 'fail' : 'retry';
   const running: Promise<void>[] = [];
   const run = (
-    name: ServerName,
+    name: keyof typeof failures,
     at: HostPort | undefined,
     served: (common: Omit<ServeOptions, 'routes'>) => Promise<void>,
   ): void => {
@@ -59,7 +65,7 @@ export function runServers(options: ServersOptions, signal: AbortSignal): Promis
     let isReported = false;
     const problem = (error: Error): void => {
       log.error({ err: error.message }, 'Server failed');
-      if (!isReported) options.failed(name, error);
+      if (!isReported) options.failed(failures[name], error.message);
       isReported = true;
     };
     running.push(served({ http, at, onBindFailure, problem }));

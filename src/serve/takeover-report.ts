@@ -28,10 +28,10 @@ export function takeoverReport(
         if (event.again) {
           log.warn(about, 'Removed kube-proxy rules that reappeared; is kube-proxy still running?');
           const note = `kube-proxy wrote its rules again (${what}): is it still running on this node?`;
-          events.takeover('Warning', 'KubeProxyIsBack', note);
+          events.aboutNode('KubeProxyIsBack', note);
         } else {
           log.info(about, 'Took over from kube-proxy; removed its rules');
-          events.takeover('Normal', 'TookOverFromKubeProxy', `removed kube-proxy's ${what}`);
+          events.aboutNode('TookOverFromKubeProxy', `removed kube-proxy's ${what}`);
         }
         return;
       }
@@ -58,7 +58,7 @@ export function takeoverReport(
         const about = { mode, by, objects: objects.length, first };
         log.info(about, 'Took over from another mode; removed its objects');
         const note = `removed ${objects.length} objects of mode ${mode}, mode ${by} has taken over`;
-        events.takeover('Normal', 'ProxyModeReplaced', note);
+        events.aboutNode('ProxyModeReplaced', note);
         return;
       }
       case 'failed': {
@@ -75,7 +75,7 @@ export function takeoverReport(
         log.info(about, "Removed kube-proxy's IPVS services, except those with active connections");
         const removed = `removed kube-proxy's ${counts.virtualServices} virtual services of IPVS`;
         const left = busy === 0 ? '' : `; ${busy} go when their connections have ended`;
-        events.takeover('Normal', 'TookOverFromKubeProxy', `${removed}${left}`);
+        events.aboutNode('TookOverFromKubeProxy', `${removed}${left}`);
         return;
       }
       case 'foreign-table': {
@@ -87,7 +87,7 @@ export function takeoverReport(
         const note =
           `table ${table} was not made by Fairlead and is replaced; it held ${first.join(', ')}` +
           (objects.length > first.length ? ` and ${objects.length - first.length} more` : '');
-        events.takeover('Warning', 'ForeignTable', note);
+        events.aboutNode('ForeignTable', note);
         return;
       }
       case 'counters':
@@ -99,7 +99,7 @@ export function takeoverReport(
           'CNI plugin and others use iptables-nft; packets pass the rules of both, but each tool ' +
           'shows and changes only its own';
         log.warn({ note }, 'Rules of iptables-legacy are active in addition to ours');
-        events.takeover('Warning', 'LegacyIptables', note);
+        events.aboutNode('LegacyIptables', note);
         return;
       }
     }

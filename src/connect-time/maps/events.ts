@@ -33,7 +33,7 @@ export interface ConnectTimeEvents {
    * - `ConnectTimeStale`: programs of an earlier process translate to endpoints that may have gone.
    * - `ExcludedPodsUnknown`: the configuration excludes pods, and pods cannot be watched.
    */
-  connectTime(
+  aboutNode(
     reason: 'ConnectTimeUnavailable' | 'ConnectTimeStale' | 'ExcludedPodsUnknown',
     note: string,
   ): void;

@@ -25,7 +25,7 @@ it('a search for programs to end leaves those alone that are attached after it w
   });
   const clock = new ToyClock();
   const log = loggerTo({ write: () => {} }, 0);
-  const events = { connectTime: () => {} };
+  const events = { aboutNode: () => {} };
   const stale = new StalePrograms(
     { kernel: slow, clock, log, events },
     { directory, cgroup: undefined },

@@ -1,6 +1,7 @@
 import { Registry } from 'prom-client';
 import { describe, expect, it } from 'vitest';
 import type { HostFiles } from '../../../src/host/files.ts';
+import type { NodeReason } from '../../../src/serve/cluster-events.ts';
 import { conntrackTableMetrics } from '../../../src/serve/collectors.ts';
 import { watchConntrack } from '../../../src/serve/conntrack-watch.ts';
 import { loggerTo } from '../../../src/serve/log.ts';
@@ -60,7 +61,7 @@ function watched(machine: Machine, conntrack = connections()) {
   const clock = new ToyClock();
   const ending = new AbortController();
   const log = loggerTo({ write: (line) => lines.push(JSON.parse(line)) }, 0);
-  const events = { conntrackFull: (note: string) => void notes.push(note) };
+  const events = { aboutNode: (_: NodeReason, note: string) => void notes.push(note) };
   const families = () => [{ family: 'IPv4', inForce: services }] as const;
   const options = { host: machine, clock, conntrack, families, log, events };
   const done = watchConntrack(options, ending.signal);
