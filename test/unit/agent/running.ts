@@ -182,7 +182,7 @@ export async function started(...flags: string[]): Promise<Running> {
 /** Events at the API server: `REASON about KIND NAME: NOTE`. */
 export function listening(): { told: string[]; openEvents: NonNullable<AppOptions['openEvents']> } {
   const told: string[] = [];
-  const send = async (_method: string, _path: string, object: unknown): Promise<void> => {
+  const send = async (_path: string, object: unknown): Promise<void> => {
     const { note, reason, regarding } = object as {
       readonly note: string;
       readonly reason: string;
