@@ -211,6 +211,11 @@ describe('config convert from distributions', () => {
 });
 
 describe('what older releases had', () => {
+  test('a gate that only the client of the API server has is one of kube-proxy', () => {
+    const gates = `${header}featureGates: {ClientsAllowTLSCacheGC: true}\n`;
+    expect(validate(gates)).toMatchObject({ exitCode: 0 });
+  });
+
   test('a removed gate is refused with its own line, and what to do', () => {
     const { notes } = validate(
       `${header}featureGates:\n  AllAlpha: false\n  IPv6DualStack: true\n`,
