@@ -7,7 +7,7 @@ export function logPage(): string {
   const topics = Object.entries(logTopics).map(([topic, messages]) => {
     const lines = messages.map(({ action, fields, levels, meaning, message }) => {
       const named = fields === '' ? '' : `: ${fields.split(', ').map(code).join(', ')}`;
-      const texts = [`- **${message}** (${levels.join(', ')}${named})`, meaning, action];
+      const texts = [`- **${message}** (${levels.join(', ')}${named}).`, meaning, action];
       return texts.filter((text) => text !== '').join(' ');
     });
     return `## ${topic}\n\n${lines.join('\n')}\n`;

@@ -30,15 +30,55 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/semantics.md': 3850,
 };
 
+const paths = execFileSync('git', ['ls-files', '*.md'], { cwd: root })
+  .toString()
+  .trim()
+  .split('\n');
+const texts = new Map(paths.map((path) => [path, readFileSync(join(root, path), 'utf8')]));
+
+function countWords(text: string): number {
+  return text.trim().split(/\s+/).length;
+}
+
 it('each document has no more words than its budget, and all together have no more than theirs', () => {
-  const paths = execFileSync('git', ['ls-files', '*.md'], { cwd: root }).toString().trim();
-  const words = new Map(
-    paths
-      .split('\n')
-      .map((path) => [path, readFileSync(join(root, path), 'utf8').split(/\s+/).length - 1]),
-  );
+  const words = new Map([...texts].map(([path, text]) => [path, countWords(text)]));
   const long = [...words].filter(([path, count]) => count > (budgets[path] ?? usual));
   expect(long).toEqual([]);
   expect([...words.values()].reduce((sum, count) => sum + count)).toBeLessThanOrEqual(total);
   expect(Object.keys(budgets).filter((path) => !words.has(path))).toEqual([]);
+});
+
+/** Written for authors: operators need not read it. */
+const forAuthors = /^(src|test)\/|^docs\/(decisions|internals)\/|^(ARCHITECTURE|CONTRIBUTING)\.md$/;
+const sentenceMax = 30;
+const cellMax = 25;
+
+/** Of paragraphs and lists, without code, links, headings and tables. A colon ends one. */
+function sentencesOf(text: string): string[] {
+  return text
+    .replace(/^```[\s\S]*?^```|<!--[\s\S]*?-->/gm, '')
+    .replace(/`[^`]*`/g, 'CODE')
+    .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+    .split(/\n(?=\s*\n|\s*(?:[-*]|\d+\.) |[#|<])/)
+    .filter((block) => !/^\s*[#|<]/.test(block))
+    .flatMap((block) => block.replace(/^\s*(?:[-*]|\d+\.) /, '').split(/(?<=[.!?:][)”"*]*)\s/));
+}
+
+it('sentences for operators have no more than thirty words', () => {
+  const sentences = [...texts]
+    .filter(([path]) => !forAuthors.test(path))
+    .flatMap(([path, text]) => sentencesOf(text).map((sentence) => `${path}: ${sentence}`));
+  expect(sentences.filter((sentence) => countWords(sentence) - 1 > sentenceMax)).toEqual([]);
+  expect(sentences.length).toBeGreaterThan(2000);
+  const odd = '- A `a b` [c d](e f). Kops\n  is (a) "tool."\n- B\n\n| d |\n\n```\ne f\n```\nG';
+  expect(sentencesOf(odd)).toEqual(['A CODE c d.', 'Kops\n  is (a) "tool."', 'B', '\nG']);
+});
+
+it('cells of generated tables have no more than 25 words', () => {
+  const cells = [...texts]
+    .filter(([, text]) => /^<!-- Written by scripts/m.test(text))
+    .flatMap(([, text]) => text.match(/^\|.*\|$/gm) ?? [])
+    .flatMap((row) => row.split(/(?<!\\)\|/));
+  expect(cells.filter((cell) => countWords(cell) > cellMax)).toEqual([]);
+  expect(cells.length).toBeGreaterThan(1000);
 });
