@@ -9,7 +9,7 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. The goal is 80,000. */
-const total = 83_300;
+const total = 83_200;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2700,
@@ -20,7 +20,7 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/differences.md': 2850,
   'docs/internals/kube-proxy-behaviour.md': 2970,
   'docs/kubectl-plugin.md': 1100,
-  'docs/limits.md': 2900,
+  'docs/limits.md': 2650,
   'docs/logs.md': 3400,
   'docs/metrics.md': 2200,
   'docs/migrating.md': 2300,
@@ -61,7 +61,8 @@ function sentencesOf(text: string): string[] {
     .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
     .split(/\n(?=\s*\n|\s*(?:[-*]|\d+\.) |[#|<])/)
     .filter((block) => !/^\s*[#|<]/.test(block))
-    .flatMap((block) => block.replace(/^\s*(?:[-*]|\d+\.) /, '').split(/(?<=[.!?:][)”"*]*)\s/));
+    .flatMap((block) => block.replace(/^\s*(?:[-*]|\d+\.) /, '').split(/(?<=[.!?:][)”"*]*)\s/))
+    .map((sentence) => sentence.trim());
 }
 
 it('sentences for operators have no more than thirty words', () => {
@@ -71,7 +72,12 @@ it('sentences for operators have no more than thirty words', () => {
   expect(sentences.filter((sentence) => countWords(sentence) - 1 > sentenceMax)).toEqual([]);
   expect(sentences.length).toBeGreaterThan(2000);
   const odd = '- A `a b` [c d](e f). Kops\n  is (a) "tool."\n- B\n\n| d |\n\n```\ne f\n```\nG';
-  expect(sentencesOf(odd)).toEqual(['A CODE c d.', 'Kops\n  is (a) "tool."', 'B', '\nG']);
+  expect(sentencesOf(odd).filter((one) => one !== '')).toEqual([
+    'A CODE c d.',
+    'Kops\n  is (a) "tool."',
+    'B',
+    'G',
+  ]);
 });
 
 it('cells of generated tables have no more than 25 words', () => {
