@@ -40,16 +40,21 @@ function path(to: Path['to'], isMasqueraded = false): Path {
   return Object.freeze({ to, isMasqueraded });
 }
 
+/** One maker, so that all have one shape: they are read for each frontend of each change. */
+function byClient(pod: Path, node: Path, outside: Path): Paths {
+  return Object.freeze({ pod, node, outside });
+}
+
 function forAll(one: Path): Paths {
-  return Object.freeze({ pod: one, node: one, outside: one });
+  return byClient(one, one, one);
 }
 
 function inside(to: PoolName): Paths {
-  return Object.freeze({ ...forAll(path(to, true)), pod: path(to) });
+  return byClient(path(to), path(to, true), path(to, true));
 }
 
 function localOutside(outside: Path): Paths {
-  return Object.freeze({ pod: path('cluster'), node: path('cluster', true), outside });
+  return byClient(path('cluster'), path('cluster', true), outside);
 }
 
 /** All that there are. */
