@@ -1,20 +1,21 @@
 /** The table of one family in the kernel: it is made, changed, compared, read and removed here. */
 import { failureOf, refusal } from '../kernel/failures.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import { writeChain, writeRules } from '../kernel/nft/chain.ts';
 import {
+  bringKeys,
   hasContent,
   makerOf,
-  type OwnTable,
+  type OwnContent,
   removeTable,
   tableText,
-  writeKeys,
+  writeTable,
+  writeTableRules,
 } from '../kernel/nft/own-table.ts';
-import { dumpShape, fieldsOfSet, type SetFields } from '../kernel/nft/sets.ts';
+import { dumpShape, fieldsOfSet } from '../kernel/nft/sets.ts';
 import { nftOps } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
 import { untilSteady } from '../kernel/steady.ts';
-import { binary, bytesOf } from '../modes/elements.ts';
+import { binary } from '../modes/elements.ts';
 import type { Family } from '../net/address.ts';
 import type { Pause } from '../time/pacer.ts';
 import { type Counted, chainsOf, counts, ownTable, setsOf, tableName } from './layout.ts';
@@ -30,8 +31,7 @@ export type Counts = Readonly<Record<Counted, number>>;
 export class CountingTable {
   readonly family: Family;
   readonly #kernel: Kernel;
-  readonly #own: OwnTable;
-  readonly #sets: readonly SetFields[];
+  readonly #content: OwnContent;
   /** Keys of the elements, as `binary` has them; undefined: it is not known what is there. */
   #keys: ReadonlySet<string> | undefined;
   #isDoubted = false;
@@ -39,9 +39,8 @@ export class CountingTable {
   constructor(kernel: Kernel, family: Family) {
     this.family = family;
     this.#kernel = kernel;
-    this.#own = ownTable(family);
-    const sets = Object.values(setsOf(family));
-    this.#sets = sets.map((set) => fieldsOfSet(family, tableName, set));
+    const sets = Object.values(setsOf(family)).map((set) => fieldsOfSet(family, tableName, set));
+    this.#content = { own: ownTable(family), chains: chainsOf(family), sets };
   }
 
   /** It was made, and not removed. */
@@ -65,14 +64,8 @@ export class CountingTable {
     if (!isKept) this.#keys = undefined;
     const writer = new RecordWriter(nftOps);
     if (!isKept) await this.#create(writer);
-    const gone = without(held, keys).map(bytesOf);
-    const added = without(keys, held).map(bytesOf);
-    for (const fields of this.#sets) {
-      writeKeys(writer, 'elementsDelete', fields, gone);
-      writeKeys(writer, 'elementsAdd', fields, added);
-    }
-    // Rules last: they refer to the sets.
-    if (!isKept) for (const chain of chainsOf(this.family)) writeRules(writer, this.#own, chain);
+    for (const fields of this.#content.sets) bringKeys(writer, fields, held, keys);
+    if (!isKept) writeTableRules(writer, this.#content);
     if (writer.count > 0) await this.#apply(writer);
     this.#keys = new Set(keys);
     return isKept ? 'kept' : 'made';
@@ -85,7 +78,7 @@ export class CountingTable {
       const definition = setsOf(this.family)[count];
       const { keyLength } = fieldsOfSet(this.family, tableName, definition);
       const shape = dumpShape(definition);
-      const { family, table } = this.#own;
+      const { family, table } = this.#content.own;
       const request = { family, table, set: count, shape, keyLength, dataLength: 0 };
       const { records } = await this.#kernel.dump({ kind: 'elementsDump', ...request });
       for (const record of records) {
@@ -110,31 +103,26 @@ export class CountingTable {
   /** Resolves to whether there was one that we made. */
   async remove(): Promise<boolean> {
     this.#keys = undefined;
-    return removeTable(this.#kernel, this.#own);
+    return removeTable(this.#kernel, this.#content.own);
   }
 
   async #create(writer: Writer): Promise<void> {
-    const maker = await makerOf(this.#kernel, this.#own);
-    if (maker === 'foreign') throw new ForeignTable(tableText(this.#own));
-    if (maker === 'ours') writer.write('tableDelete', this.#own);
-    writer.write('tableAdd', this.#own);
-    for (const fields of this.#sets) writer.write('setAdd', fields);
-    for (const chain of chainsOf(this.family)) writeChain(writer, this.#own, chain);
+    const maker = await makerOf(this.#kernel, this.#content.own);
+    if (maker === 'foreign') throw new ForeignTable(tableText(this.#content.own));
+    writeTable(writer, this.#content, maker === 'ours');
   }
 
   async #apply(writer: Writer): Promise<void> {
     const failure = await failureOf(this.#kernel, writer.finish());
     if (failure === undefined) return;
     this.#keys = undefined;
-    throw refusal('nft.apply', `table ${tableText(this.#own)}`, failure);
+    throw refusal('nft.apply', `table ${tableText(this.#content.own)}`, failure);
   }
 
   /** Compares all but the elements. */
   async #isIntact(): Promise<boolean> {
-    if ((await makerOf(this.#kernel, this.#own)) !== 'ours') return false;
-    return untilSteady(() =>
-      hasContent(this.#kernel, this.#own, chainsOf(this.family), this.#sets),
-    );
+    if ((await makerOf(this.#kernel, this.#content.own)) !== 'ours') return false;
+    return untilSteady(() => hasContent(this.#kernel, this.#content));
   }
 }
 
@@ -143,8 +131,4 @@ class ForeignTable extends Error {
   constructor(table: string) {
     super(`another program made table ${table}`);
   }
-}
-
-function without(all: ReadonlySet<string>, others: ReadonlySet<string>): string[] {
-  return [...all].filter((one) => !others.has(one));
 }

@@ -1,21 +1,17 @@
 /** Writes what takes the table of the fast path from what was observed to what is desired. */
-import { writeChain, writeRules } from '../kernel/nft/chain.ts';
-import { writeKeys } from '../kernel/nft/own-table.ts';
+import { bringKeys, without, writeTable, writeTableRules } from '../kernel/nft/own-table.ts';
 import { interfaceBytes } from '../kernel/nft/rule.ts';
-import type { SetDefinition } from '../kernel/nft/sets.ts';
 import { nftOps } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
-import { binary, bytesOf } from '../modes/elements.ts';
+import { binary } from '../modes/elements.ts';
 import {
-  allSets,
-  chains,
+  content,
   deviceSet,
   type ExcludedSet,
   excludedSets,
   flowtable,
   flowtableName,
   inTable,
-  ownTable,
   setFields,
 } from './layout.ts';
 import type { Excluded, Observation } from './observation.ts';
@@ -45,8 +41,6 @@ interface Difference {
   readonly gains: boolean;
 }
 
-type Writer = RecordWriter<typeof nftOps>;
-
 const setNames = Object.keys(excludedSets) as ExcludedSet[];
 
 /**
@@ -60,7 +54,11 @@ export function difference(observed: Observation, desired: Desired): Difference 
   const { clears } = desired;
   const isCleared = clears === 'all' || (gains && clears === 'newly excluded');
   const isKept = observed.isIntact && !isCleared;
-  if (!isKept) create(writer, desired.packets, isThere);
+  const own = content(desired.packets);
+  if (!isKept) {
+    writeTable(writer, own, isThere);
+    writer.write('flowtableAdd', { ...flowtable, devices: '' });
+  }
   const held = isKept ? observed : nothing;
   for (const name of without(held.devices, desired.devices)) {
     const { priority } = flowtable;
@@ -76,16 +74,12 @@ export function difference(observed: Observation, desired: Desired): Difference 
     added.set(writer.count, name);
     writer.write('flowtableAdd', { ...flowtable, devices: name });
   }
-  const bring = (set: SetDefinition, has: ReadonlySet<string>, to: ReadonlySet<string>): void => {
-    const fields = setFields(set);
-    writeKeys(writer, 'elementsDelete', fields, without(has, to).map(bytesOf));
-    writeKeys(writer, 'elementsAdd', fields, without(to, has).map(bytesOf));
-  };
-  const deviceKeys = [...desired.devices].map((name) => binary(interfaceBytes(name)));
-  bring(deviceSet, held.deviceKeys, new Set(deviceKeys));
-  for (const set of setNames) bring(excludedSets[set], held.excluded[set], desired.excluded[set]);
-  // Rules last: they refer to the flowtable and to the sets.
-  if (!isKept) for (const chain of chains(desired.packets)) writeRules(writer, inTable, chain);
+  const deviceKeys = new Set([...desired.devices].map((name) => binary(interfaceBytes(name))));
+  bringKeys(writer, setFields(deviceSet), held.deviceKeys, deviceKeys);
+  for (const set of setNames) {
+    bringKeys(writer, setFields(excludedSets[set]), held.excluded[set], desired.excluded[set]);
+  }
+  if (!isKept) writeTableRules(writer, own);
   const isReplaced = isThere && !isKept;
   const ops = writer.count === 0 ? new Uint8Array(0) : writer.finish();
   return { ops, added, isReplaced, isKept, gains };
@@ -97,19 +91,6 @@ const nothing: Pick<Observation, 'devices' | 'deviceKeys' | 'excluded'> = {
   deviceKeys: new Set(),
   excluded: { IPv4: new Set(), IPv6: new Set(), nodePort: new Set() },
 };
-
-function create(writer: Writer, packets: number, isThere: boolean): void {
-  if (isThere) writer.write('tableDelete', inTable);
-  writer.write('tableAdd', ownTable);
-  writer.write('flowtableAdd', { ...flowtable, devices: '' });
-  for (const definition of allSets) writer.write('setAdd', setFields(definition));
-  for (const chain of chains(packets)) writeChain(writer, inTable, chain);
-}
-
-/** Sorted, so that the result does not depend on the order of insertion. */
-function without(all: ReadonlySet<string>, others: ReadonlySet<string>): string[] {
-  return [...all].filter((one) => !others.has(one)).sort();
-}
 
 function isSubset(some: ReadonlySet<string>, all: ReadonlySet<string>): boolean {
   return [...some].every((one) => all.has(one));

@@ -4,7 +4,7 @@
  */
 import { baseChain, type ChainDefinition } from '../kernel/nft/chain.ts';
 import { NF_INET, NFT_FLOWTABLE_COUNTER, type NFTypeName } from '../kernel/nft/constants.ts';
-import type { OwnTable } from '../kernel/nft/own-table.ts';
+import type { OwnContent, OwnTable } from '../kernel/nft/own-table.ts';
 import {
   flowAdd,
   goto,
@@ -64,8 +64,6 @@ export const excludedSets = {
   nodePort: frontends('excluded-nodeports', 'inet_proto', 'inet_service'),
 } as const satisfies Record<string, SetDefinition>;
 
-export const allSets: readonly SetDefinition[] = [deviceSet, ...Object.values(excludedSets)];
-
 export type ExcludedSet = keyof typeof excludedSets;
 
 /** The fields of a `setAdd` op. */
@@ -80,7 +78,7 @@ export function setFields(definition: SetDefinition) {
  * A connection that is moved leaves the rules in both directions, as an entry works at each of its
  * two devices that the flowtable has: so one that uses any other device stays with the rules.
  */
-export function chains(packets: number): readonly ChainDefinition[] {
+function chains(packets: number): readonly ChainDefinition[] {
   const port = [l4proto, originalDport];
   const { IPv4, IPv6, nodePort } = excludedSets;
   const moving: ChainDefinition = {
@@ -101,4 +99,10 @@ export function chains(packets: number): readonly ChainDefinition[] {
     rules: [[statusDNAT, packetsAbove(packets), withoutIPsec, goto(moving.name)]],
   };
   return [moving, forward];
+}
+
+/** The table without its flowtable and elements. */
+export function content(packets: number): OwnContent {
+  const sets = [deviceSet, ...Object.values(excludedSets)].map(setFields);
+  return { own: ownTable, chains: chains(packets), sets };
 }

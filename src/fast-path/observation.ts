@@ -5,8 +5,7 @@ import { hasContent, readTable } from '../kernel/nft/own-table.ts';
 import type { SetDefinition } from '../kernel/nft/sets.ts';
 import { binary } from '../modes/elements.ts';
 import {
-  allSets,
-  chains,
+  content,
   deviceSet,
   type ExcludedSet,
   excludedSets,
@@ -40,10 +39,9 @@ export async function observe(kernel: Kernel, packets: number): Promise<Observat
     return { table, isIntact: false, ...nothing, excluded: none };
   }
   const flowtables = await readTable(kernel, 'flowtable', { kind: 'flowtablesDump', ...inTable });
-  const sets = allSets.map(setFields);
   const areRight =
     found.flags === 0 &&
-    (await hasContent(kernel, inTable, chains(packets), sets)) &&
+    (await hasContent(kernel, content(packets))) &&
     isFlowtableRight(flowtables);
   if (areRight) {
     for (const set of Object.keys(excludedSets) as ExcludedSet[]) {

@@ -169,7 +169,7 @@ async function fillEndpoints(): Promise<void> {
   const set = setDefinitions('IPv4')['endpoint-connections'];
   const keys = Array.from({ length: countedEndpointsMax }, (_, i) => {
     const endpoint = [10, 200 + (i >> 16), (i >> 8) & 255, i & 255];
-    return Uint8Array.of(10, 96, 77, 1, 6, 0, 0, 0, 0, 80, 0, 0, ...endpoint, 0, 80, 0, 0);
+    return String.fromCharCode(10, 96, 77, 1, 6, 0, 0, 0, 0, 80, 0, 0, ...endpoint, 0, 80, 0, 0);
   });
   const writer = new RecordWriter(nftOps);
   writeKeys(writer, 'elementsAdd', fieldsOfSet('IPv4', tableName, set), keys);

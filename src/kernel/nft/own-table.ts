@@ -5,13 +5,28 @@ import type { Kernel, KernelReader, ReplyOf, TableName } from '../kernel.ts';
 import { nftOps, type Reply, type Request } from '../ops.ts';
 import { RecordWriter } from '../records.ts';
 import { steadyDump } from '../steady.ts';
-import { type ChainDefinition, contentOfRule, hasDesiredHook, hasDesiredRules } from './chain.ts';
+import {
+  type ChainDefinition,
+  contentOfRule,
+  hasDesiredHook,
+  hasDesiredRules,
+  writeChain,
+  writeRules,
+} from './chain.ts';
 import { findTable } from './find-table.ts';
 import { isDesiredSet, type SetFields } from './sets.ts';
 import { familyWord } from './words.ts';
 
 export interface OwnTable extends TableName {
   readonly comment: string;
+}
+
+/** All that such a table holds but elements, and a flowtable. */
+export interface OwnContent {
+  readonly own: OwnTable;
+  /** The target of a jump comes first. */
+  readonly chains: readonly ChainDefinition[];
+  readonly sets: readonly SetFields[];
 }
 
 /** As it is listed: `inet fairlead-fast-path`. */
@@ -45,11 +60,9 @@ export async function removeTable(kernel: Kernel, own: OwnTable): Promise<boolea
  */
 export async function hasContent(
   kernel: KernelReader,
-  { family, table }: TableName,
-  chains: readonly ChainDefinition[],
-  sets: readonly SetFields[],
+  { chains, own, sets }: OwnContent,
 ): Promise<boolean> {
-  const at = { family, table };
+  const at = { family: own.family, table: own.table };
   const heldChains = await readTable(kernel, 'chain', { kind: 'chainsDump', ...at });
   const rules = await readTable(kernel, 'rule', { kind: 'rulesDump', ...at, chain: '' });
   const heldSets = await readTable(kernel, 'set', { kind: 'setsDump', ...at });
@@ -81,15 +94,50 @@ export async function readTable<Kind extends Reply['kind']>(
   );
 }
 
-/** Adds or deletes elements that are keys alone. */
+type Writer = RecordWriter<typeof nftOps>;
+
+/** Makes the table, its sets and its chains; `isThere`: in place of one that we made. */
+export function writeTable(
+  writer: Writer,
+  { chains, own, sets }: OwnContent,
+  isThere: boolean,
+): void {
+  if (isThere) writer.write('tableDelete', own);
+  writer.write('tableAdd', own);
+  for (const fields of sets) writer.write('setAdd', fields);
+  for (const chain of chains) writeChain(writer, own, chain);
+}
+
+/** Makes the rules of a table that `writeTable` began: they refer to all else that it holds. */
+export function writeTableRules(writer: Writer, { chains, own }: OwnContent): void {
+  for (const chain of chains) writeRules(writer, own, chain);
+}
+
+/** Brings elements that are keys alone from `held` to `desired`; keys as in `writeKeys`. */
+export function bringKeys(
+  writer: Writer,
+  fields: SetFields,
+  held: ReadonlySet<string>,
+  desired: ReadonlySet<string>,
+): void {
+  writeKeys(writer, 'elementsDelete', fields, without(held, desired));
+  writeKeys(writer, 'elementsAdd', fields, without(desired, held));
+}
+
+/** Adds or deletes elements that are keys alone: texts, a character for each byte (Latin-1). */
 export function writeKeys(
-  writer: RecordWriter<typeof nftOps>,
+  writer: Writer,
   kind: 'elementsAdd' | 'elementsDelete',
   { family, keyLength, set, table }: SetFields,
-  keys: readonly Uint8Array[],
+  keys: readonly string[],
 ): void {
   if (keys.length === 0) return;
   const shape = { shape: 0, keyLength, dataLength: 0 };
-  const entries = Buffer.concat(keys);
+  const entries = Buffer.from(keys.join(''), 'latin1');
   writer.write(kind, { family, table, set, ...shape, count: keys.length, entries });
+}
+
+/** Sorted, so that the result does not depend on the order of insertion. */
+export function without(all: ReadonlySet<string>, others: ReadonlySet<string>): string[] {
+  return [...all].filter((one) => !others.has(one)).sort();
 }

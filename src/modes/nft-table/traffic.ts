@@ -10,7 +10,7 @@ import { Address, addressBytes, type Family, formatEndpoint } from '../../net/ad
 import type { Protocol } from '../../net/protocol.ts';
 import type { Destination } from '../../state/services-by-frontend.ts';
 import type { Pause } from '../../time/pacer.ts';
-import { binary, bytesOf } from '../elements.ts';
+import { binary } from '../elements.ts';
 import {
   beyondShares,
   type Count,
@@ -130,7 +130,7 @@ async function deleteKeys(
     const writer = new RecordWriter(nftOps);
     for (const [fields, own] of held) {
       const deleted = part.filter((key) => own.has(key));
-      writeKeys(writer, 'elementsDelete', fields, deleted.map(bytesOf));
+      writeKeys(writer, 'elementsDelete', fields, deleted);
     }
     await failureOf(kernel, writer.finish());
   }
