@@ -18,7 +18,7 @@ export function defectsPage(): string {
 # Defects that the simulation must find
 
 Each is a text that replaces another one in a file of src (\`test/simulation/defects.ts\`): what the program once had, or what one deleted line would do.
-\`node test/simulation/defects-main.ts --write\` puts back one after the other, and simulates two virtual hours of each seed from 1 on, until a check fails.
+\`node test/simulation/defects-main.ts --write\` puts back one after the other, and simulates a virtual hour of each seed from 1 on, until a check fails.
 It records the processor time of all seeds; \`npm run fix\` makes this page. ${Object.keys(found).length} of ${defects.length} were found so far.
 
 ${lines.join('\n')}

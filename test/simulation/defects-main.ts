@@ -1,8 +1,9 @@
 /**
  * Puts each defect back into the program, and simulates it until that is found, two at a time:
- * `node test/simulation/defects-main.ts [PART OF A NAME]`. Exits with 1 if one was not found within
- * ten minutes of processor time. `--write` records how each was found, for the table that
- * scripts/docs.ts makes; the seed that is recorded is tried first.
+ * `node test/simulation/defects-main.ts [PART OF A NAME]`. A seed that has a finding without the
+ * defect, too, shows nothing. Exits with 1 if one was not found within ten minutes of processor
+ * time. `--write` records how each was found, for the table that scripts/docs.ts makes; the seed
+ * that is recorded is tried first.
  */
 import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -11,7 +12,7 @@ import { parseArgs } from 'node:util';
 import { type Defect, defects, type Found } from './defects.ts';
 
 const longestSeconds = 10 * 60;
-const hoursEach = '2';
+const hoursEach = '1';
 const together = 2;
 
 // See main.ts.
@@ -24,6 +25,8 @@ const [part = ''] = positionals;
 const path = join(import.meta.dirname, 'defects-found.json');
 const known: Record<string, Found> = JSON.parse(readFileSync(path, 'utf8'));
 
+/** Whether nothing is found without a defect, by mode and seed. */
+const clean = new Map<string, Promise<boolean>>();
 const waiting = defects.filter(({ name }) => name.includes(part));
 await Promise.all(Array.from({ length: together }, work));
 
@@ -46,13 +49,17 @@ async function search({ mode = 'nftables', name }: Defect): Promise<Found | unde
   const first = known[name]?.seed;
   for (let i = first === undefined ? 1 : 0; seconds < longestSeconds; i += 1) {
     const seed = i === 0 ? first! : i;
-    const flags = ['--defect', name, '--seed', String(seed), '--hours', hoursEach, '--mode', mode];
-    const { error, stderr, stdout } = await simulated(flags);
+    const flags = ['--seed', String(seed), '--hours', hoursEach, '--mode', mode];
+    const { error, stderr, stdout } = await simulated([...flags, '--defect', name]);
     seconds += Number(/ in (\d+) s,/.exec(stdout)?.[1] ?? 0);
     if (error === null) continue;
     const [, by] = /^FOUND by ([^:]*):/m.exec(stdout) ?? [];
     if (by === undefined) throw new Error(`${name}, seed ${seed}: ${stderr}`);
-    return { seed, seconds, by };
+    const id = flags.join();
+    const isClean = clean.get(id) ?? simulated(flags).then((run) => run.error === null);
+    clean.set(id, isClean);
+    if (await isClean) return { seed, seconds, by };
+    console.log(`${flags.join(' ')} has a finding without a defect`);
   }
   return undefined;
 }
