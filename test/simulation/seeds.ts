@@ -1,4 +1,7 @@
-/** Seeds that `--kept` simulates: those that have had a finding, and the first ones of each mode. */
+/**
+ * Seeds that `--kept` simulates: those that have had a finding, and for each mode some that differ
+ * in whether tables have an owner, and whether the world around the program changes.
+ */
 import type { ModeName } from '../../src/modes/mode.ts';
 
 export interface KeptSeed {
@@ -11,10 +14,9 @@ export interface KeptSeed {
 export const keptSeeds: readonly [KeptSeed, ...KeptSeed[]] = [
   { mode: 'nftables', seed: 1, hours: '1' },
   { mode: 'nftables', seed: 2, hours: '1' },
-  { mode: 'iptables', seed: 1, hours: '1' },
+  { mode: 'nftables', seed: 3, hours: '1' },
   { mode: 'iptables', seed: 2, hours: '1' },
+  { mode: 'iptables', seed: 3, hours: '1' },
   { mode: 'ipvs', seed: 1, hours: '1' },
   { mode: 'ipvs', seed: 2, hours: '1' },
-  // A virtual service of a probe that was killed stayed for ever.
-  { mode: 'ipvs', seed: 22, hours: '1' },
 ];
