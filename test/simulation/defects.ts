@@ -126,12 +126,6 @@ export const defects: readonly Defect[] = [
     to: 'this.#families[0]?.wake();',
   },
   {
-    name: 'syncs rest for a thousand times what they cost',
-    file: 'sync/pace.ts',
-    from: 'const share = 0.2;',
-    to: 'const share = 0.001;',
-  },
-  {
     name: 'a Service that was set aside is not tried again',
     file: 'sync/quarantine.ts',
     from: 'return [...this.#entries.values()].filter((e) => now >= e.retryAtMs).map(({ key }) => key);',
