@@ -12,6 +12,7 @@ import {
   type ScalarTag,
   type Tags,
 } from 'yaml';
+import { excessOfAliases } from '../net/yaml-aliases.ts';
 import { type Problem, shorten, type Tree, type TreeEntry } from './tree.ts';
 
 const depthMax = 50;
@@ -185,6 +186,8 @@ function read(
     }
     return { ok: false, problems };
   }
+  const excess = excessOfAliases(document);
+  if (excess !== undefined) throw new YamlError(0, excess);
   const tree = new Walk(document, lineOf, nodesMax).tree(document.contents, 0);
   return { ok: true, tree, warnings: [] };
 }

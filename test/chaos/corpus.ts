@@ -163,7 +163,7 @@ function inProtobuf(): Readonly<Record<string, readonly Buffer[]>> {
   };
 }
 
-/** What once took memory for each repetition, in one step from something short. */
+/** What once took memory, or long, for each repetition, in one step from something short. */
 const repetitions: Readonly<Record<string, readonly (readonly string[])[]>> = {
   'watch lines': [['{"a":"', 'x', '']],
   'list bodies': [
@@ -176,6 +176,9 @@ const repetitions: Readonly<Record<string, readonly (readonly string[])[]>> = {
   'protobuf watch frames': [['\0\xff\0\0', 'x', '']],
   'protobuf lists': [['k8s\0\x12\xff\xff\xff\x7f\x12\xff\xff\xff\x07', 'x', '']],
   'protobuf objects': [['', '\x0a\0', '']],
+  manifests: [['a: &s 1\n', 'b: *s\n', '']],
+  'configuration files': [['a: &s 1\n', 'b: *s\n', '']],
+  kubeconfigs: [['a: &s 1\n', 'b: *s\n', '']],
 };
 
 export function repetitionsOf(boundary: string): readonly Repetition[] {

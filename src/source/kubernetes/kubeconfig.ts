@@ -10,6 +10,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
 import { parseDocument } from 'yaml';
 import { joinHostPort } from '../../net/address.ts';
+import { excessOfAliases } from '../../net/yaml-aliases.ts';
 import { FieldReader, isRawObject, type RawObject } from '../decode/field-reader.ts';
 import { describeFileError } from '../file-error.ts';
 import { type Environment, parseProxyURL, proxyOfEnvironment } from './http-proxy.ts';
@@ -162,6 +163,8 @@ function parseKubeconfig(path: string): RawObject {
     const line = text.slice(0, error.pos[0]).split('\n').length;
     throw new Error(`kubeconfig ${path}:${line}: ${error.message}`);
   }
+  const excess = read(() => excessOfAliases(document));
+  if (excess !== undefined) throw new Error(`kubeconfig ${path}: ${excess}`);
   const config: unknown = read(() => document.toJS());
   if (!isRawObject(config)) throw new Error(`kubeconfig ${path}: is not a kubeconfig`);
   return config;

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { parseDocument, type Tags } from 'yaml';
+import { excessOfAliases } from '../../net/yaml-aliases.ts';
 import { tryJSON } from '../decode/field-reader.ts';
 
 /** One JSON document, or one document of a YAML stream. */
@@ -194,7 +195,8 @@ function parseYAML(part: YAMLPart): unknown {
     return new ManifestError(part.line + newlines(part.text, error.pos[0]), error.message);
   }
   try {
-    return document.toJS();
+    const excess = excessOfAliases(document);
+    return excess === undefined ? document.toJS() : new ManifestError(part.line, excess);
   } catch (cause) {
     // Aliases without an end, or of missing anchors.
     const reason = cause instanceof Error ? cause.message : String(cause);
