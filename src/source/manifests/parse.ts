@@ -165,7 +165,11 @@ function* yamlParts(text: string): Generator<YAMLPart> {
 function mistakeIn(text: string): number {
   if (text.length > documentCharactersMax) return 0;
   try {
-    const { errors } = parseDocument(text, { prettyErrors: false, schema: 'json' });
+    const { errors } = parseDocument(text, {
+      prettyErrors: false,
+      schema: 'json',
+      uniqueKeys: false,
+    });
     return errors[0]?.pos[0] ?? 0;
   } catch {
     return 0;

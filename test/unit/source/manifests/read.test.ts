@@ -92,6 +92,9 @@ describe('a manifest', () => {
     }
     const broken = await read('a.json', `${object(1)}\n{"a": }\n`);
     expect(broken).toMatchObject({ found: [{ line: 1 }], unreadable: [{ line: 2 }] });
+    // A key may occur twice.
+    const cut = await read('a.json', '{"a": 1,\n"a": 2,\n"b":');
+    expect(cut.unreadable).toMatchObject([{ line: 3 }]);
   });
 
   it('reads UTF-16 with its mark', async () => {
