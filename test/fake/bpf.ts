@@ -70,6 +70,8 @@ export class FakeBpf {
   readonly links = new Map<string, Link>();
   /** When leases end, by folder and family, in milliseconds of `now`. */
   readonly leases = new Map<string, number>();
+  /** How often a lease was extended. */
+  extensions = 0;
   /** Milliseconds since boot. */
   now = (): number => 0;
   /** Ids of links without a pin that we see, and the names of their programs. */
@@ -111,6 +113,7 @@ export class FakeBpf {
         const endsAt = this.leases.get(at) ?? 0;
         if (op.onlyValid !== 0 && endsAt <= this.now()) return [new Refusal('ETIME')];
         this.leases.set(at, this.now() + op.milliseconds);
+        this.extensions += 1;
         return [];
       }
       case 'bpfDetach':

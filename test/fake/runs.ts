@@ -66,7 +66,7 @@ function isRoute(op: KernelOp): op is RouteOp {
   return op.kind in routeOps;
 }
 
-/** How many writes an op is: its entries, or one without entries, or none for a lease. */
+/** How many writes an op is: its entries, or one without entries. */
 export function writesOf(op: KernelOp): number {
   switch (op.kind) {
     case 'addressesAdd':
@@ -78,8 +78,6 @@ export function writesOf(op: KernelOp): number {
     case 'elementsAdd':
     case 'elementsDelete':
       return op.count;
-    case 'bpfLeaseExtend':
-      return 0;
     default:
       return 1;
   }
