@@ -142,8 +142,8 @@ async function links(browser: Browser): Promise<void> {
   // It is there before the browser scrolls to it.
   const deadlineMs = performance.now() + soonMs;
   for (;;) {
-    const { y = -1 } = (await heading.boundingBox()) ?? {};
-    if (y >= 0 && y < phone.height / 2) break;
+    const { y = -phone.height } = (await heading.boundingBox()) ?? {};
+    if (y > -1 && y < phone.height / 2) break;
     assert.ok(performance.now() < deadlineMs, `the section is ${y} px down`);
     await page.waitForTimeout(50);
   }

@@ -60,9 +60,9 @@ table { border-collapse: collapse; width: 100%; margin-bottom: .75rem;
 th, td { text-align: left; vertical-align: top; padding: .3rem .9rem .3rem 0;
   border-bottom: 1px solid var(--line); }
 thead th { color: var(--dim); font-size: .85rem; font-weight: 600; white-space: nowrap; }
-thead th, td { overflow-wrap: break-word; }
+th, td { overflow-wrap: break-word; }
 tbody th { font-weight: 600; }
-code { font: .9em ui-monospace, monospace; }
+code { font: .9em ui-monospace, monospace; overflow-wrap: anywhere; }
 th.num, td.num { text-align: right; white-space: nowrap; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; margin: .5rem 0; }
 dt { color: var(--dim); }
