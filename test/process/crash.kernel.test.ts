@@ -134,9 +134,9 @@ async function converged(pods: number, others: number): Promise<void> {
       const isFull = found.every((text) => {
         return text.split(`cluster-${pods}`).length - 1 === others + 1;
       });
-      // The base chains of a first load are last, all together.
+      // The base chains of a first load are last, all together; those of kube-proxy come after them.
       const chains = ['ip', 'ip6'].map((f) => lab.node.run(['nft', 'list', 'chains', f]));
-      return isFull && (await Promise.all(chains)).every((text) => text.includes(' hook '));
+      return isFull && (await Promise.all(chains)).every((text) => text.includes('KUBE-FORWARD'));
     },
     `${others + 1} Services go to cluster-${pods}`,
   );
