@@ -134,7 +134,7 @@ async function converged(pods: number, others: number): Promise<void> {
       const isFull = found.every((text) => {
         return text.split(`cluster-${pods}`).length - 1 === others + 1;
       });
-      // The base chains of a first load are last, all together; those of kube-proxy come after them.
+      // The base chains of a first load are last, all together, but for those of kube-proxy.
       const chains = ['ip', 'ip6'].map((f) => lab.node.run(['nft', 'list', 'chains', f]));
       return isFull && (await Promise.all(chains)).every((text) => text.includes('KUBE-FORWARD'));
     },
