@@ -248,8 +248,8 @@ export class Buffers {
     if (group.bytes > max) {
       const held = [...group.members].filter(({ bytes }) => bytes > 0);
       for await (const next of greediest(held, max * capPart, pause)) {
-        if (next.sockets.length > 0) this.#end(next, group.bound);
         if (group.bytes <= max) break;
+        if (next.sockets.length > 0) this.#end(next, group.bound);
         const rest = pause();
         if (rest !== undefined) await rest;
       }

@@ -5,7 +5,7 @@ import { inTurns, type Pause } from '../../time/pacer.ts';
 interface Holder {
   /** The address of its client. */
   readonly client: string;
-  /** In its buffers; more than none. */
+  /** In its buffers. They may become fewer during the search. */
   readonly bytes: number;
   /** Whether bytes of it have passed lately. */
   readonly wasMoving: boolean;
@@ -19,26 +19,28 @@ interface Block<T> {
 }
 
 /**
- * Yields connections in the order in which they end, all in the end: those of addresses that hold
- * more than `cap` bytes until these hold no more, then by the same rule those of networks, as one
- * client may own many addresses. When none holds more, the cap falls below what the largest holds.
+ * Yields connections in the order in which they end, in the end all that hold bytes: those of
+ * addresses that hold more than `cap` bytes until these hold no more, then by the same rule those
+ * of networks, as one client may own many addresses. When none holds more, the cap falls below what
+ * the largest holds.
  */
 export async function* greediest<T extends Holder>(
-  all: Iterable<T>,
+  all: readonly T[],
   cap: number,
   pause: Pause,
 ): AsyncGenerator<T> {
-  let left = [...all];
+  let left = all;
   for (let capNow = cap; left.length > 0; ) {
     let most = 0;
     for (const level of [0, 1, 2] as const) {
       const blocks = new Map<string, Block<T>>();
       await inTurns(left, pause, (one) => add(blocks, blocksOf(one.client)[level], one));
-      left = [];
+      const kept: T[] = [];
       most = 0;
       for (const block of largestFirst(blocks.values(), capNow)) {
         for (const one of block.ranks.flat()) {
-          if (block.bytes <= capNow) left.push(one);
+          if (one.bytes === 0) continue;
+          if (block.bytes <= capNow) kept.push(one);
           else {
             block.bytes -= one.bytes;
             yield one;
@@ -46,6 +48,7 @@ export async function* greediest<T extends Holder>(
         }
         most = Math.max(most, block.bytes);
       }
+      left = kept;
     }
     capNow = Math.min(capNow, most) / 2;
   }

@@ -41,6 +41,31 @@ it('the address that holds most has connections ended until it holds no more tha
   expect(await orderOf([], 0)).toEqual([]);
 });
 
+it('connections whose buffers become empty during the search do not end, and it ends', async () => {
+  const all = Array.from({ length: 16 }, (_each, n) => {
+    return { client: `192.0.2.${n}`, bytes: 10, wasMoving: false };
+  });
+  const empty = () => {
+    for (const one of all) one.bytes = 0;
+  };
+  let pauses = 0;
+  const pause = () => {
+    empty();
+    pauses += 1;
+    if (pauses > 100) throw new Error('it does not end');
+    return undefined;
+  };
+  let ended = 0;
+  for await (const _one of greediest(all, 1000, pause)) ended += 1;
+  expect(ended).toBe(0);
+  for (const one of all) one.bytes = 10;
+  for await (const _one of greediest(all, 5, noPause)) {
+    ended += 1;
+    empty();
+  }
+  expect(ended).toBe(1);
+});
+
 it.each([
   ['/64', host, (n: number) => `2001:db8::${n}`],
   ['/48', network, (n: number) => `2001:db8:0:${n}::1`],
