@@ -1,7 +1,9 @@
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
-import { isByClient } from '../../state/paths.ts';
+import { wayOf } from '../../state/paths.ts';
 import type { ModeConfig } from '../mode.ts';
 import { isCommon, type PathClass, pathChains } from './chains.ts';
+
+const wayNumbers = { internal: 0, external: 1, 'external-local': 2 } as const;
 
 /**
  * When there are more than this, all are forgotten: otherwise pools that pass through every length
@@ -28,7 +30,7 @@ export class ChainClasses {
   of(pathClass: PathClass): readonly ChainDefinition[] {
     const { deal, maps, paths, endpoints, localEndpoints } = pathClass;
     if (!isCommon(deal)) return pathChains(this.config, pathClass);
-    const way = isByClient(paths) ? 2 : paths.pod.isMasqueraded ? 1 : 0;
+    const way = wayNumbers[wayOf(paths)];
     const id = ((maps.number * 3 + way) * poolsMax + endpoints) * poolsMax + localEndpoints;
     let chains = this.#known.get(id);
     if (chains === undefined) {

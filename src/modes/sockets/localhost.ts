@@ -4,6 +4,7 @@
  * port that cannot be opened is reported and retried; nothing else waits for it.
  */
 import { type Family, formatAddress, parseAddress } from '../../net/address.ts';
+import { allPaths, isRefusal } from '../../state/paths.ts';
 import type { Forwarding, ServicePortName } from '../../state/types.ts';
 import type { ModeConfig } from '../mode.ts';
 import type { Descriptors } from './descriptors.ts';
@@ -163,8 +164,8 @@ function frontendsOf(forwarding: Forwarding, config: Config): ServedFrontend[] {
   if (forwarding.servicePort.protocol !== 'TCP') return [];
   const frontends = forwarding.frontends.flatMap((frontend) => {
     if (frontend.address !== undefined) return [];
-    const { node } = frontend.paths;
-    return { ...frontend, paths: { pod: node, node, outside: node } };
+    const { paths } = frontend;
+    return { ...frontend, paths: isRefusal(paths.node.to) ? paths : allPaths.outside };
   });
   const nodePortAddresses = [loopback[config.family]];
   return servedFrontends(
