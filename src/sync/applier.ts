@@ -20,7 +20,7 @@ export interface Change {
 }
 
 /** Changes that come into force together, each Forwarding once, in the order of the last ones. */
-type Changes = Map<Tracked, Change>;
+type PlannedChanges = Map<Tracked, Change>;
 
 /** A batch that the kernel refused, or a Forwarding that could not be translated. */
 export interface Failure {
@@ -50,7 +50,7 @@ interface ApplierOptions {
 
 /** A batch in flight, or changes for which nothing has to be written. */
 interface Flight {
-  readonly changes: Changes;
+  readonly changes: PlannedChanges;
   readonly outcome: Promise<Failure | undefined>;
 }
 
@@ -93,7 +93,7 @@ interface Plan {
 export class Applier {
   readonly #options: ApplierOptions;
   readonly #planner: Planner;
-  #planned: Changes = new Map();
+  #planned: PlannedChanges = new Map();
   #flight: Flight | undefined;
   /** The batch in flight was refused, and `#landed` has not said so yet. */
   #isRefused = false;
@@ -234,13 +234,13 @@ export class Applier {
     }
   }
 
-  #launch(batch: Batch, changes: Changes, purpose: Purpose, pendingBytes: number): void {
+  #launch(batch: Batch, changes: PlannedChanges, purpose: Purpose, pendingBytes: number): void {
     this.#flight = { changes, outcome: this.#fly(batch, changes, purpose, pendingBytes) };
   }
 
   async #fly(
     batch: Batch,
-    changes: Changes,
+    changes: PlannedChanges,
     purpose: Purpose,
     pendingBytes: number,
   ): Promise<Failure | undefined> {
@@ -291,7 +291,7 @@ export class Applier {
 
   #refused(
     batch: Batch,
-    changes: Changes,
+    changes: PlannedChanges,
     { failures, partly }: Extract<ApplyResult, { kind: 'failed' }>,
   ): Failure {
     const culprits = new Set(failures.flatMap((failure) => batch.culprits(failure)));
@@ -303,7 +303,11 @@ export class Applier {
   /**
    * Finds the culprits. When there are none, batches shrink until a refused one holds one change.
    */
-  #blame(culprits: Set<string>, changes: Changes, failures: readonly KernelFailure[]): Failure {
+  #blame(
+    culprits: Set<string>,
+    changes: PlannedChanges,
+    failures: readonly KernelFailure[],
+  ): Failure {
     if (culprits.size === 0) {
       const { suspected } = this.#options;
       const shrunk = this.#isShrunk;
@@ -328,7 +332,7 @@ export class Applier {
     };
   }
 
-  async #putInForce(changes: Changes): Promise<undefined> {
+  async #putInForce(changes: PlannedChanges): Promise<undefined> {
     const { clock, inForce, newPacer } = this.#options;
     const pacer = newPacer();
     let startedMs = clock.now();
