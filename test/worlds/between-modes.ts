@@ -16,6 +16,7 @@ export const rules = [
   'The node and load balancers without endpoints',
   'Source ranges of load balancers without endpoints',
   'Source ranges at an address and port that is a node port, too',
+  'Source ranges that hold the address itself',
   'Other ports of addresses that are bound',
   'Endpoints at addresses that are bound',
   "A ClusterIP that is also another Service's external address",
@@ -135,7 +136,12 @@ function inIpvs(compared: Compared): Odds | undefined {
   const taking = own.frontendAt(flow);
   if (taking === undefined) return unclaimedWhereBound(compared);
   const { forwarding, frontend } = taking;
-  let odds = answerOfOther(compared);
+  // The node comes from the address, since it has it.
+  const fromThere = { ...flow, saddr: flow.daddr };
+  const isByAddress =
+    flow.iif === undefined && !isLetIn(taking, flow) && isLetIn(taking, fromThere);
+  if (isByAddress) note('Source ranges that hold the address itself');
+  let odds = answerOfOther(isByAddress ? { ...compared, flow: fromThere } : compared);
   if (odds === undefined) return undefined;
   const isLocal = isByClient(frontend.paths) && forwarding.local.length > 0;
   if (isLocal && !odds.has('drop')) {

@@ -97,7 +97,7 @@ async function isStill(world: World, { flow, what, words }: Difference): Promise
     if (flow === undefined || check === undefined) return undefined;
     const now = differenceIn(check, nodes, flow);
     return now === undefined ? undefined : { what, round, flow, words: now };
-  });
+  }).catch(() => undefined); // A flag that another one needs was left out.
   if (found === undefined || (found.flow === undefined) !== (flow === undefined)) return false;
   return flow !== undefined || found.words === words;
 }

@@ -32,4 +32,23 @@ export const keptWorlds: readonly World[] = [
       ],
     ],
   },
+  // Source ranges that hold the address itself.
+  {
+    flags: [],
+    rounds: [
+      [
+        {
+          put: {
+            ...{ kind: 'Service', ...named('s0') },
+            spec: {
+              clusterIP: 'fd00:10:96::1',
+              loadBalancerSourceRanges: ['fd00::/8'],
+              ports: [{ port: 80 }],
+            },
+            status: { loadBalancer: { ingress: [{ ip: 'fd00:10:96::3' }] } },
+          },
+        },
+      ],
+    ],
+  },
 ];
