@@ -3,9 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { sameBytes } from '../../net/bytes.ts';
 import { equality } from '../../net/equality.ts';
-import { isRawObject, type RawObject } from '../decode/field-reader.ts';
 import { describeFileError } from '../file-error.ts';
-import { loadAuthProvider } from './auth-provider.ts';
 import { ExecPlugin, type PluginEvent, type PluginOutput } from './exec-plugin.ts';
 import type { Headers } from './impersonation.ts';
 import type { ClusterAccess, Material } from './kubeconfig.ts';
@@ -29,9 +27,6 @@ const sameMaterial = equality<TlsMaterial>({
   key: sameBytes,
 });
 
-/** A source of credentials that are not in a file. */
-type Plugin = Pick<ExecPlugin, 'read' | 'invalidate' | 'close'>;
-
 /**
  * Reads certificates and tokens again for each request, because they may be rotated. Requests are
  * rare (a watch lasts minutes), and the files are small.
@@ -40,7 +35,7 @@ export class CredentialReader {
   readonly #access: ClusterAccess;
   #material: TlsMaterial | undefined;
   #secureContext: SecureContext | undefined;
-  readonly #plugin: Plugin | undefined;
+  readonly #plugin: ExecPlugin | undefined;
 
   /**
    * A plugin that runs longer than `pluginTimeoutMs` is killed. Throws a one-line Error if the
@@ -53,7 +48,7 @@ export class CredentialReader {
   ) {
     this.#access = access;
     try {
-      this.#plugin = access.plugin && openPlugin(access.plugin, pluginTimeoutMs, observer);
+      this.#plugin = access.plugin && new ExecPlugin(access.plugin, pluginTimeoutMs, observer);
     } catch (error) {
       throw new Error(`${access.origin}: exec: ${(error as Error).message}`);
     }
@@ -145,26 +140,6 @@ export class CredentialReader {
       throw new Error(`${this.#access.origin}: the credential plugin failed: ${line}`);
     }
   }
-}
-
-function openPlugin(
-  user: RawObject,
-  timeoutMs: number,
-  observer?: (event: PluginEvent) => void,
-): Plugin {
-  if (isRawObject(user.exec)) return new ExecPlugin(user.exec, timeoutMs, observer);
-  let provider: Promise<() => Promise<PluginOutput>> | undefined;
-  const invalidate = (): void => {
-    provider = undefined;
-  };
-  return {
-    read: async () => {
-      provider ??= loadAuthProvider(user);
-      return (await provider)();
-    },
-    invalidate,
-    close: () => {},
-  };
 }
 
 function basicAuthorization({ username, password }: { username: string; password: string }) {

@@ -3,8 +3,7 @@
  * alone. It names files, which `credentials.ts` reads for each request.
  *
  * This is our own code because @kubernetes/client-node's KubeConfig costs 0.9 s and 85 MB to load,
- * and does not know `tokenFile`, which kubeadm's kube-proxy uses. KubeConfig is loaded only for
- * users that need its plugins.
+ * and does not know `tokenFile`, which kubeadm's kube-proxy uses.
  */
 import { readFileSync } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
@@ -38,7 +37,7 @@ export interface ClusterAccess {
   readonly basic: { readonly username: string; readonly password: string } | undefined;
   /** The headers for impersonation. */
   readonly impersonation: Headers;
-  /** The user entry with its `exec` or `auth-provider`, for client-node. */
+  /** The `exec` part of the user. */
   readonly plugin: RawObject | undefined;
 }
 
@@ -224,7 +223,13 @@ function readUser(fields: FieldReader, user: RawObject, path: string) {
   const token = fields.text(user.token, 'token') || undefined;
   const username = fields.text(user.username, 'username') || undefined;
   const inline = token === undefined ? undefined : { data: Buffer.from(token) };
-  const plugin = user.exec ?? user['auth-provider'] ?? undefined;
+  const exec = fields.object(user.exec, 'exec');
+  const provider = fields.object(user['auth-provider'], 'auth-provider');
+  if (provider !== undefined) {
+    // The words of client-go (rest.GetAuthProvider) in kube-proxy, which registers no provider.
+    const name = JSON.stringify(fields.text(provider.name, 'auth-provider.name') ?? '');
+    fields.refuse('auth-provider', `cannot be used: no Auth Provider found for name ${name}`);
+  }
   return {
     certificate: material(fields, user, 'client-certificate', path),
     key: material(fields, user, 'client-key', path),
@@ -235,7 +240,7 @@ function readUser(fields: FieldReader, user: RawObject, path: string) {
         ? undefined
         : { username, password: fields.text(user.password, 'password') ?? '' },
     impersonation: impersonationHeaders(fields, user),
-    plugin: plugin === undefined ? undefined : withAbsoluteCommand(user, path),
+    plugin: exec && withAbsoluteCommand(exec, path),
   };
 }
 
@@ -255,11 +260,10 @@ function material(
 /**
  * Makes the command of an exec plugin absolute: with a folder, it is relative to the kubeconfig.
  */
-function withAbsoluteCommand(user: RawObject, path: string): RawObject {
-  if (!isRawObject(user.exec)) return user;
-  const { command } = user.exec;
-  if (typeof command !== 'string' || !command.includes('/')) return user;
-  return { ...user, exec: { ...user.exec, command: absolute(path, command) } };
+function withAbsoluteCommand(exec: RawObject, path: string): RawObject {
+  const { command } = exec;
+  if (typeof command !== 'string' || !command.includes('/')) return exec;
+  return { ...exec, command: absolute(path, command) };
 }
 
 function absolute(kubeconfigPath: string, file: string): string {

@@ -456,6 +456,11 @@ describe('readAccess', () => {
       'kubeconfig FILE: as-groups[1] contains a control character, which a header must not',
     ],
     [
+      'a provider of credentials, of which kube-proxy has none',
+      kubeconfig(url, {}, { 'auth-provider': { name: 'oidc', config: {} } }),
+      'kubeconfig FILE: auth-provider cannot be used: no Auth Provider found for name "oidc"',
+    ],
+    [
       'a field of a wrong type',
       kubeconfig(url, {}, { token: 5 }),
       'kubeconfig FILE: token must be a string, is 5',
