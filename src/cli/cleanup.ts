@@ -4,11 +4,10 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connectTimeHere } from '../connect-time/cgroup.ts';
-import { endUnused } from '../connect-time/maps/attached.ts';
 import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
 import { hostFiles } from '../host/files.ts';
 import { deleteCounters, readCounters } from '../kernel/acct.ts';
-import { isAbsence, isKernelError, orNone } from '../kernel/errors.ts';
+import { isKernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { availableModes } from '../modes/index.ts';
@@ -21,18 +20,20 @@ import {
   removeIPVSLeftovers,
   serviceText,
 } from '../takeover/ipvs-leftovers.ts';
-import {
-  findLeftovers,
-  findLegacyLeftovers,
-  kinds,
-  type Leftovers,
-} from '../takeover/leftovers.ts';
+import { findIn, type Leftovers, type Variant, variants } from '../takeover/leftovers.ts';
 import { linkName, ownChain } from '../takeover/names.ts';
 import { removeLeftovers } from '../takeover/removal.ts';
-import { endingLines, failureOf, listConnectTime, nothing } from './connect-time.ts';
+import { ofPrograms } from './connect-time.ts';
 import { describeError } from './errors.ts';
-import { featureObjects } from './feature-objects.ts';
 import { holdNamespaceForCleanup } from './instance.ts';
+import {
+  attemptAll,
+  listOrRemove,
+  ofFeatures,
+  ofMode,
+  type Print,
+  type Removal,
+} from './removal.ts';
 import { terminal } from './terminal.ts';
 
 export interface CleanupOptions {
@@ -40,24 +41,14 @@ export interface CleanupOptions {
   readonly modes: readonly ProxyMode[];
   /** Where connect-time translation may be installed; absent: nowhere. */
   readonly connectTime?: ConnectTimePaths | undefined;
-  /** Prints lines, given without newline. */
-  readonly print: (line: string) => void;
+  readonly print: Print;
   /** Prints lines about failures. */
-  readonly complain: (line: string) => void;
+  readonly complain: Print;
 }
 
 /** How often to try if a ruleset changes while it is read, or is locked. */
 const attemptsMax = 10;
 const attemptPauseMs = 100;
-
-/** Where kube-proxy's rules may be; `word` begins a line about a chain there. */
-const variants = [
-  { backend: 'nf_tables', family: 'IPv4', word: 'ip' },
-  { backend: 'nf_tables', family: 'IPv6', word: 'ip6' },
-  { backend: 'legacy', family: 'IPv4', word: 'iptables-legacy' },
-  { backend: 'legacy', family: 'IPv6', word: 'ip6tables-legacy' },
-] as const;
-type Variant = (typeof variants)[number];
 
 /** Rejects while another Fairlead runs in this network namespace, unless `ignoreOther`. */
 export async function runCleanup(action: 'remove' | 'list', ignoreOther: boolean): Promise<void> {
@@ -79,97 +70,43 @@ export async function runCleanup(action: 'remove' | 'list', ignoreOther: boolean
 
 /** One line for each object that `cleanUp` would remove. Rejects when that may not be all. */
 export async function listCleanup(options: CleanupOptions): Promise<void> {
-  const { connectTime, kernel, modes } = options;
-  let count = 0;
-  const print = (line: string): void => {
-    count += 1;
-    options.print(line);
-  };
-  const programs = connectTime && (await listConnectTime(kernel, connectTime));
-  for (const line of programs?.lines ?? []) print(line);
-  for (const { feature, isThere, object } of featureObjects) {
-    if (await isThere(kernel)) print(`${object}: our ${feature} made it`);
-  }
-  for (const mode of modes) {
-    for (const { object, because } of await orNone(mode.owned(kernel))) {
-      print(`${object}: ${because}`);
-    }
-  }
-  for (const variant of variants) {
-    const lines = steadily(() => find(kernel, variant)).then((found) =>
-      list(withoutOurs(found, modes), variant),
-    );
-    for (const line of await orNone(lines)) print(line);
-  }
-  for (const { name } of await orNone(readCounters(kernel))) {
-    print(`counter ${name}: only kube-proxy's iptables mode, and ours, uses this name`);
-  }
-  if (!(await isOurIPVS(kernel, modes))) {
-    const lines = findIPVSLeftovers(kernel, 'all').then(listIPVS);
-    for (const line of await orNone(lines)) print(line);
-  }
-  if (programs?.failure !== undefined) throw new Error(programs.failure);
-  if (count === 0) print(nothing);
+  await listOrRemove(removals(options), 'list', options.print);
 }
 
 /** Continues after a failure. Rejects at the end if there was one. */
 export async function cleanUp(options: CleanupOptions): Promise<void> {
-  const { complain, connectTime, kernel, modes, print } = options;
-  const complaints = new Set<string>();
-  const attempt = async (remove: () => Promise<void>): Promise<void> => {
-    try {
-      await remove();
-    } catch (error) {
-      if (isAbsence(error)) return;
-      // Without CAP_NET_ADMIN each step fails in the same way.
-      const complaint = describeError(error);
-      if (!complaints.has(complaint)) complain(complaint);
-      complaints.add(complaint);
-    }
-  };
-  if (connectTime !== undefined) {
-    await attempt(async () => {
-      const ending = await endUnused(kernel, connectTime, false);
-      for (const line of endingLines(ending, connectTime)) print(line);
-      const failure = failureOf(ending);
-      if (failure !== undefined) throw new Error(failure);
-    });
-  }
-  for (const { object, remove } of featureObjects) {
-    await attempt(async () => {
-      if (await remove(kernel)) print(`removed ${object}`);
-    });
-  }
-  for (const mode of modes) {
-    await attempt(async () => {
-      const owned = await mode.owned(kernel);
-      await mode.cleanup(kernel);
-      for (const { object } of owned) print(`removed ${object}`);
-    });
-  }
-  for (const variant of variants) {
-    await attempt(async () => {
+  const failures = await attemptAll(removals(options), 'remove', options.print);
+  // Without CAP_NET_ADMIN each step fails in the same way.
+  for (const text of new Set(failures.map(describeError))) options.complain(text);
+  if (failures.length > 0) throw new Error('encountered an error while tearing down rules');
+}
+
+function removals({ connectTime, kernel, modes }: CleanupOptions): Removal[] {
+  return [
+    ...(connectTime === undefined ? [] : [ofPrograms(kernel, connectTime)]),
+    ...ofFeatures(kernel),
+    ...modes.map((mode) => ofMode(kernel, mode)),
+    ...variants.map((variant) => ofVariant(kernel, modes, variant)),
+    ofCounters(kernel),
+    ofIPVS(kernel, modes),
+  ];
+}
+
+function ofVariant(kernel: Kernel, modes: readonly ProxyMode[], variant: Variant): Removal {
+  return {
+    list: async (print) => {
+      const found = await steadily(() => findIn(kernel, variant, 'all'));
+      for (const line of list(withoutOurs(found, modes), variant)) print(line);
+    },
+    remove: async (print) => {
       const leftovers = await steadily(async () => {
-        const found = await find(kernel, variant);
+        const found = await findIn(kernel, variant, 'all');
         await removeLeftovers(kernel, found);
         return found;
       });
       for (const line of summary(leftovers, variant)) print(line);
-    });
-  }
-  await attempt(() => removeCounters(options));
-  // Ours has been removed by now, and had its own interface of that name.
-  await attempt(async () => {
-    const leftovers = await findIPVSLeftovers(kernel, 'all');
-    await removeIPVSLeftovers(kernel, leftovers);
-    for (const line of summaryOfIPVS(leftovers)) print(line);
-  });
-  if (complaints.size > 0) throw new Error('encountered an error while tearing down rules');
-}
-
-function find(kernel: Kernel, { backend, family }: Variant): Promise<Leftovers> {
-  if (backend === 'legacy') return findLegacyLeftovers(kernel, family, 'all');
-  return findLeftovers(kernel, family, kinds, 'all');
+    },
+  };
 }
 
 /**
@@ -218,8 +155,19 @@ function summary({ tables, chains, jumps, kept }: Leftovers, { backend, word }: 
   return lines;
 }
 
+function ofCounters(kernel: Kernel): Removal {
+  return {
+    list: async (print) => {
+      for (const { name } of await readCounters(kernel)) {
+        print(`counter ${name}: only kube-proxy's iptables mode, and ours, uses this name`);
+      }
+    },
+    remove: (print) => removeCounters(kernel, print),
+  };
+}
+
 /** Removes counters. The kernel releases them some time after the rules are deleted. */
-async function removeCounters({ kernel, print }: CleanupOptions): Promise<void> {
+async function removeCounters(kernel: Kernel, print: Print): Promise<void> {
   for (let count = 1; ; count += 1) {
     const all = await readCounters(kernel);
     const busy = all.filter(({ references }) => references > 0).map(({ name }) => name);
@@ -233,6 +181,21 @@ async function removeCounters({ kernel, print }: CleanupOptions): Promise<void> 
     }
     await sleep(attemptPauseMs);
   }
+}
+
+function ofIPVS(kernel: Kernel, modes: readonly ProxyMode[]): Removal {
+  return {
+    list: async (print) => {
+      if (await isOurIPVS(kernel, modes)) return;
+      for (const line of listIPVS(await findIPVSLeftovers(kernel, 'all'))) print(line);
+    },
+    // Ours has been removed by now, and had its own interface of that name.
+    remove: async (print) => {
+      const leftovers = await findIPVSLeftovers(kernel, 'all');
+      await removeIPVSLeftovers(kernel, leftovers);
+      for (const line of summaryOfIPVS(leftovers)) print(line);
+    },
+  };
 }
 
 function listIPVS({ services, sets, keptSets, ...found }: IPVSLeftovers): string[] {

@@ -20,33 +20,24 @@ import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { ask } from './ask/client.ts';
 import { serverOf } from './ask/server.ts';
-import type { Io, Run } from './command.ts';
-import { type ExitCode, exitCodes, isUnanswered } from './errors.ts';
+import type { Run } from './command.ts';
+import { isUnanswered } from './errors.ts';
+import { listOrRemove, type Removal } from './removal.ts';
 
 const force = 'ignore-other-instance';
-/** What removals print that have found nothing. */
-export const nothing = 'nothing to remove';
-
 export const run: Run = async (given, io) => {
   const server = await serverOf(given);
   const { values } = given;
-  return onNode(async (kernel, paths) => {
-    if (values['dry-run']) {
-      return listPrograms(kernel, paths, (line) => io.stdout.write(`${line}\n`));
-    }
-    if (!values[force]) await refuseWhileFed(server);
-    return remove(kernel, paths, io);
-  });
-};
-
-async function onNode<T>(act: (kernel: Kernel, paths: ConnectTimePaths) => Promise<T>): Promise<T> {
+  const how = values['dry-run'] ? 'list' : 'remove';
   const kernel = openKernel();
   try {
-    return await act(kernel, connectTimePaths(hostFiles()));
+    if (how === 'remove' && !values[force]) await refuseWhileFed(server);
+    const removal = ofPrograms(kernel, connectTimePaths(hostFiles()));
+    return await listOrRemove([removal], how, (line) => io.stdout.write(`${line}\n`));
   } finally {
     kernel.close();
   }
-}
+};
 
 /** Throws while a Fairlead of this network namespace updates the programs, or might. */
 async function refuseWhileFed(server: string): Promise<void> {
@@ -66,52 +57,35 @@ async function stateOf(server: string): Promise<string | undefined> {
   return (await orElse(ask(server, 'status', {}), undefined, isUnanswered))?.connectTime.state;
 }
 
-async function remove(kernel: Kernel, paths: ConnectTimePaths, io: Io): Promise<ExitCode> {
-  const ending = await endUnused(kernel, paths, false);
-  const lines = endingLines(ending, paths);
-  for (const line of lines) io.stdout.write(`${line}\n`);
-  const failure = failureOf(ending);
-  if (failure !== undefined) throw new Error(failure);
-  if (lines.length === 0) io.stdout.write(`${nothing}\n`);
-  return exitCodes.healthy;
+/** The attached programs, and the folder of their maps. Rejects where that may not be all. */
+export function ofPrograms(kernel: Kernel, paths: ConnectTimePaths): Removal {
+  return {
+    list: async (print) => {
+      const found = await findAttached(kernel, paths);
+      for (const line of programLines(found, paths)) print(line);
+      checkWhole(doubtsAbout(found, paths, false));
+    },
+    remove: async (print) => {
+      const ending = await endUnused(kernel, paths, false);
+      for (const line of endingLines(ending, paths)) print(line);
+      checkWhole(ending);
+    },
+  };
 }
 
-/** Why it is not certain that everything is removed, or would be. */
-export function failureOf({
+/** Throws where it is not certain that everything is removed, or would be. */
+function checkWhole({
   failure,
   unidentified,
   unknown,
-}: Pick<Ending, 'failure' | 'unidentified' | 'unknown'>): string | undefined {
-  if (failure !== undefined) return failure;
-  if (unknown !== undefined) return `cannot ask which programs are attached: ${unknown}`;
-  if (unidentified === 0) return undefined;
-  return (
-    `${unidentified} programs are attached, and asking whose they are needs CAP_SYS_ADMIN, or the ` +
-    'bpf file system of the node at /sys/fs/bpf'
-  );
-}
-
-/** Rejects when it cannot be known what would be removed. */
-export async function listPrograms(
-  kernel: Kernel,
-  paths: ConnectTimePaths,
-  print: (line: string) => void,
-): Promise<ExitCode> {
-  const { failure, lines } = await listConnectTime(kernel, paths);
-  for (const line of lines) print(line);
+}: Pick<Ending, 'failure' | 'unidentified' | 'unknown'>): void {
   if (failure !== undefined) throw new Error(failure);
-  if (lines.length === 0) print(nothing);
-  return exitCodes.healthy;
-}
-
-/** A line for each thing that would be removed, and why that may not be all. */
-export async function listConnectTime(
-  kernel: Kernel,
-  paths: ConnectTimePaths,
-): Promise<{ readonly lines: string[]; readonly failure: string | undefined }> {
-  const found = await findAttached(kernel, paths);
-  const failure = failureOf(doubtsAbout(found, paths, false));
-  return { lines: programLines(found, paths), failure };
+  if (unknown !== undefined) throw new Error(`cannot ask which programs are attached: ${unknown}`);
+  if (unidentified === 0) return;
+  throw new Error(
+    `${unidentified} programs are attached, and asking whose they are needs CAP_SYS_ADMIN, or the ` +
+      'bpf file system of the node at /sys/fs/bpf',
+  );
 }
 
 function programLines(found: Found, paths: ConnectTimePaths): string[] {
@@ -131,7 +105,7 @@ function programLines(found: Found, paths: ConnectTimePaths): string[] {
 }
 
 /** A line for each thing that was removed. */
-export function endingLines(
+function endingLines(
   { detached, isFolderRemoved }: Ending,
   { directory }: Pick<ConnectTimePaths, 'directory'>,
 ): string[] {

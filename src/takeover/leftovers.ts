@@ -10,6 +10,7 @@ import { steadyDump } from '../kernel/steady.ts';
 import { legacyTables } from '../kernel/xt/legacy.ts';
 import type { ModeFacts } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
+import { legacyPrograms } from './legacy-tables.ts';
 import {
   type IptablesTable,
   iptablesTables,
@@ -34,8 +35,18 @@ import { readProxyTable } from './sign.ts';
 export const kinds = ['own table', 'shared names', 'IPVS chains'] as const;
 export type Kind = (typeof kinds)[number];
 
-/** Where tables are, in the words of `iptables --version`. */
-export type Backend = 'nf_tables' | 'legacy';
+/**
+ * Where kube-proxy's rules may be. `backend`: in the words of `iptables --version`; `word`: its name
+ * in texts.
+ */
+export const variants = [
+  { backend: 'nf_tables', family: 'IPv4', word: 'ip' },
+  { backend: 'nf_tables', family: 'IPv6', word: 'ip6' },
+  { backend: 'legacy', family: 'IPv4', word: legacyPrograms.IPv4 },
+  { backend: 'legacy', family: 'IPv6', word: legacyPrograms.IPv6 },
+] as const;
+export type Variant = (typeof variants)[number];
+export type Backend = Variant['backend'];
 
 export interface Leftovers extends Removable {
   readonly backend: Backend;
@@ -51,6 +62,18 @@ type IsOwn = (table: IptablesTable, chain: string) => boolean;
 
 type ChainReply = ReplyOf<'chain'>;
 type RuleReply = ReplyOf<'rule'>;
+
+/** As `findLeftovers` or `findLegacyLeftovers`. `sought` and `owner` are for nf_tables. */
+export function findIn(
+  kernel: Kernel,
+  { backend, family }: Variant,
+  scope: Scope,
+  sought: readonly Kind[] = kinds,
+  owner: Owner = {},
+): Promise<Leftovers> {
+  if (backend === 'legacy') return findLegacyLeftovers(kernel, family, scope);
+  return findLeftovers(kernel, family, sought, scope, owner);
+}
 
 /** In nf_tables. Rejects with KernelError: EINTR if another program writes during a dump. */
 export async function findLeftovers(

@@ -21,13 +21,14 @@ import {
 } from './ipvs-leftovers.ts';
 import {
   type Backend,
-  findLeftovers,
-  findLegacyLeftovers,
+  findIn,
   type Kind,
   kinds,
   type Leftovers,
+  type Variant,
+  variants,
 } from './leftovers.ts';
-import { findLegacyTables, legacyPrograms } from './legacy-tables.ts';
+import { findLegacyTables } from './legacy-tables.ts';
 import { nftablesTable, ownChain } from './names.ts';
 import type { KeptChain } from './removable.ts';
 import { removeLeftovers } from './removal.ts';
@@ -76,7 +77,7 @@ export type TakeoverEvent =
   /** Other programs use iptables-legacy: its tables, with the number of rules and chains. */
   | { readonly kind: 'legacy'; readonly tables: readonly string[] };
 
-type Subject = Family | 'IPVS' | 'nfacct' | (typeof legacyPrograms)[Family] | ModeName;
+type Subject = Family | 'IPVS' | 'nfacct' | Variant['word'] | ModeName;
 
 export interface TakeoverOptions {
   readonly kernel: Kernel;
@@ -97,19 +98,6 @@ const nothingKnown = JSON.stringify([false, 0, []]);
 /** How often to look again: kube-proxy may still run, and then writes its rules again. */
 const lookAgainMs = 60_000;
 const retryLimits = { firstMs: 100, secondMs: 1000, maxMs: 60_000 };
-
-/** A variant of iptables, for one family: kube-proxy's rules may be in any. */
-interface Variant {
-  readonly backend: Backend;
-  readonly family: Family;
-}
-
-const variants: readonly (Variant & { readonly subject: Subject })[] = [
-  { backend: 'nf_tables', family: 'IPv4', subject: 'IPv4' },
-  { backend: 'nf_tables', family: 'IPv6', subject: 'IPv6' },
-  { backend: 'legacy', family: 'IPv4', subject: legacyPrograms.IPv4 },
-  { backend: 'legacy', family: 'IPv6', subject: legacyPrograms.IPv6 },
-];
 
 /**
  * What a mode replaces of kube-proxy's objects in nf_tables. A mode whose chains have kube-proxy's
@@ -212,7 +200,10 @@ export class Takeover {
       });
     };
     for (const mode of this.#others) await attempt(mode.name, () => this.#replace(mode));
-    for (const variant of variants) await attempt(variant.subject, () => this.#takeOver(variant));
+    for (const variant of variants) {
+      const of = variant.backend === 'legacy' ? variant.word : variant.family;
+      await attempt(of, () => this.#takeOver(variant));
+    }
     // Sets last, because rules of kube-proxy's refer to them.
     await attempt('IPVS', () => this.#takeOverIPVS());
     await attempt('nfacct', () => this.#takeOverCounters());
@@ -325,10 +316,9 @@ export class Takeover {
     return { kind: 'removed', leftovers, again: this.#tookOver.has(variant) };
   }
 
-  #find({ backend, family }: Variant): Promise<Leftovers> {
+  #find(variant: Variant): Promise<Leftovers> {
     const { kernel, mode } = this.#options;
-    if (backend === 'legacy') return findLegacyLeftovers(kernel, family, 'replaced');
-    return findLeftovers(kernel, family, kindsReplacedBy(mode), 'replaced', mode);
+    return findIn(kernel, variant, 'replaced', kindsReplacedBy(mode), mode);
   }
 }
 

@@ -5,7 +5,7 @@ import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoggedMessage } from '../../scripts/log-messages.ts';
 import { App } from '../../src/agent/app.ts';
-import { featureObjects } from '../../src/cli/feature-objects.ts';
+import { ofFeatures } from '../../src/cli/removal.ts';
 import type { Config, ModeName } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { ConnectTimePaths } from '../../src/connect-time/maps/choice.ts';
@@ -115,7 +115,7 @@ export function fairlead(
 export function cleanup(node: NodeUnderTest): Promise<void> {
   return askKernel(node, async (kernel) => {
     for (const mode of availableModes()) await cleanupMode(mode, kernel);
-    for (const { remove } of featureObjects) await remove(kernel);
+    for (const feature of ofFeatures(kernel)) await feature.remove(() => {});
   });
 }
 

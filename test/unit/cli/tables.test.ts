@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { listPrograms } from '../../../src/cli/connect-time.ts';
-import { listTables, removeTables } from '../../../src/cli/tables.ts';
+import { ofPrograms } from '../../../src/cli/connect-time.ts';
+import { listOrRemove } from '../../../src/cli/removal.ts';
+import { tableRemovals } from '../../../src/cli/tables.ts';
 import type { Kernel } from '../../../src/kernel/kernel.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { availableModes } from '../../../src/modes/index.ts';
@@ -13,9 +14,9 @@ const comment = 'established connections to Services, by Fairlead';
 /** The folder is not mounted here. */
 const connectTime = { directory: '/nowhere/fairlead', cgroup: undefined };
 
-function options(kernel: Kernel, printed: string[]) {
-  const print = (line: string) => void printed.push(line);
-  return { kernel, modes: availableModes(), connectTime, print };
+function tables(kernel: Kernel, how: 'list' | 'remove', printed: string[] = []) {
+  const removals = tableRemovals(kernel, availableModes(), connectTime);
+  return listOrRemove(removals, how, (line) => void printed.push(line));
 }
 
 /** kube-proxy serves, in both of its forms, and everything of ours is left. */
@@ -39,7 +40,7 @@ describe('fairlead tables remove', () => {
   it('removes our tables and programs, and none of kube-proxy’s rules', async () => {
     const kernel = afterTheWayBack();
     const printed: string[] = [];
-    expect(await removeTables(options(kernel, printed))).toBe(0);
+    expect(await tables(kernel, 'remove', printed)).toBe(0);
     expect(printed).toEqual([
       'detached program connect4 (id 7, link 7)',
       'removed table inet fairlead-fast-path',
@@ -60,15 +61,15 @@ describe('fairlead tables remove', () => {
     const kernel = afterTheWayBack();
     const before = kernel.ruleset();
     const printed: string[] = [];
-    expect(await listTables(options(kernel, printed))).toBe(0);
+    expect(await tables(kernel, 'list', printed)).toBe(0);
     expect(printed).toEqual([
       expect.stringMatching(/^program connect4 \(id 7, link 7\): /),
-      'table inet fairlead-fast-path',
-      'table ip fairlead-failure-detection',
-      'table ip6 fairlead-failure-detection',
-      'chain ip kube-proxy fairlead-runs-nftables',
-      'table ip fairlead',
-      'table ip6 fairlead',
+      'table inet fairlead-fast-path: our fast path made it',
+      'table ip fairlead-failure-detection: our failure detection made it',
+      'table ip6 fairlead-failure-detection: our failure detection made it',
+      'chain ip kube-proxy fairlead-runs-nftables: our mode nftables made it',
+      expect.stringMatching(/^table ip fairlead: /),
+      expect.stringMatching(/^table ip6 fairlead: /),
     ]);
     expect(kernel.ruleset()).toBe(before);
   });
@@ -79,17 +80,17 @@ describe('fairlead tables remove', () => {
     write(kernel, 'nat', merge(kubeProxy, ours));
     const before = kernel.ruleset();
     const printed: string[] = [];
-    await removeTables(options(kernel, printed));
+    await tables(kernel, 'remove', printed);
     expect(printed).toEqual([expect.stringMatching(/^left 6 chains KUBE-\* of family ip: /)]);
     expect(kernel.ruleset()).toBe(before);
   });
 
   it('removes nothing twice, and needs no netfilter', async () => {
     for (const kernel of [afterTheWayBack(), withoutNetfilter(new FakeKernel())]) {
-      await removeTables(options(kernel, []));
+      await tables(kernel, 'remove');
       const printed: string[] = [];
-      expect(await removeTables(options(kernel, printed))).toBe(0);
-      expect(await listTables(options(kernel, printed))).toBe(0);
+      expect(await tables(kernel, 'remove', printed)).toBe(0);
+      expect(await tables(kernel, 'list', printed)).toBe(0);
       expect(printed).toEqual(['nothing to remove', 'nothing to remove']);
     }
   });
@@ -97,7 +98,7 @@ describe('fairlead tables remove', () => {
   it('fails when a program cannot be detached', async () => {
     const kernel = afterTheWayBack();
     kernel.bpf.forbidden.detach = 'EINVAL';
-    await expect(removeTables(options(kernel, []))).rejects.toThrow('connect4');
+    await expect(tables(kernel, 'remove')).rejects.toThrow('connect4');
   });
 });
 
@@ -112,9 +113,9 @@ describe('fairlead tables remove, where it is not known whose the attached progr
     hide(kernel);
     const printed: string[] = [];
     const words = /programs are attached/;
-    await expect(listTables(options(kernel, printed))).rejects.toThrow(words);
-    expect(printed).toContain('table ip fairlead');
-    await expect(removeTables(options(kernel, printed))).rejects.toThrow(words);
+    await expect(tables(kernel, 'list', printed)).rejects.toThrow(words);
+    expect(printed.join('\n')).toContain('table ip fairlead: ');
+    await expect(tables(kernel, 'remove', printed)).rejects.toThrow(words);
     expect(printed).toContain('removed table ip6 fairlead');
     expect(printed).not.toContain('nothing to remove');
   });
@@ -123,8 +124,10 @@ describe('fairlead tables remove, where it is not known whose the attached progr
 describe('fairlead connect-time remove --dry-run', () => {
   function list(kernel: Kernel): Promise<string> {
     const printed: string[] = [];
-    const print = (line: string) => void printed.push(line);
-    return listPrograms(kernel, connectTime, print).then(() => printed.join('\n'));
+    const removals = [ofPrograms(kernel, connectTime)];
+    return listOrRemove(removals, 'list', (line) => void printed.push(line)).then(() =>
+      printed.join('\n'),
+    );
   }
 
   it('says that there is nothing to remove', async () => {
