@@ -7,7 +7,6 @@ import { Admission } from '../src/connect-time/maps/admission.ts';
 import { ConnectTimeBackend, type ConnectTimeTypes } from '../src/connect-time/maps/backend.ts';
 import { ofServiceMax } from '../src/connect-time/maps/map-room.ts';
 import { standardLeaseMs, standardRoom } from '../src/connect-time/maps/placement.ts';
-import { poolIds } from '../src/connect-time/maps/pool-ids.ts';
 import type { ModeConfig } from '../src/modes/mode.ts';
 import { ModePlanner } from '../src/modes/planner.ts';
 import { decodeChange, decodeContext } from '../src/source/decode.ts';
@@ -229,17 +228,15 @@ async function moved(): Promise<string> {
   const forwardings = resolve(service, slices(all, each), context);
   // An eighth less, and it comes in again.
   const few = Math.floor(frontends / 1.125);
-  const poolId = poolIds(placement.secret);
   const planner = new ModePlanner<ConnectTimeTypes>({
     family: config.family,
-    backend: () => new ConnectTimeBackend(config, placement, poolId),
+    backend: () => new ConnectTimeBackend(config, placement),
     environment: { serviceCIDRs: [], nodePortAddresses: 'all' },
   });
   const desired = new Map<string, Forwarding>();
   const admission = new Admission({
     room: placement.room,
     setting: { config, reach: placement.reach },
-    poolId,
     desire: (key, next) => {
       planner.change(desired.get(key), next);
       if (next === undefined) desired.delete(key);

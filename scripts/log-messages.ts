@@ -685,13 +685,6 @@ const rows = {
       'Another program changed elements, or detached programs.',
       'Find who writes below `/sys/fs/bpf/fairlead`.',
     ],
-    [
-      'Pool id is in use by another Service; Service is handled by packet rules only',
-      'warn',
-      'service, family',
-      'The other Service keeps the id.',
-      'This cannot happen by chance: check who made the Service.',
-    ],
     ['Service is in the connect-time map again', 'info', 'service, family, frontends, endpoints'],
     ['Read the pods to exclude from connect-time translation', 'info', ''],
     [

@@ -27,7 +27,6 @@ import { ConnectTimeBackend, type ConnectTimeTypes } from './maps/backend.ts';
 import type { ConnectTimeEvent } from './maps/events.ts';
 import type { MapUse, MapView } from './maps/facts.ts';
 import type { Placement } from './maps/placement.ts';
-import { type PoolId, poolIds } from './maps/pool-ids.ts';
 
 interface ConnectTimeMapsOptions {
   readonly config: ModeConfig;
@@ -39,8 +38,6 @@ interface ConnectTimeMapsOptions {
   readonly settings: SyncSettings;
   /** See `FamilySync.inStepAtMs`, of the rules. */
   readonly rulesInStepAtMs: () => number | undefined;
-  /** Default: that of the placement. */
-  readonly poolId?: PoolId;
 }
 
 /** At the end of the process, how long maps may take to follow the last change of the rules. */
@@ -75,10 +72,9 @@ export class ConnectTimeMaps implements MapView {
     this.#environment = environment;
     this.#uncovered = environment;
     this.family = config.family;
-    const { poolId = poolIds(placement.secret) } = options;
     this.#planner = new ModePlanner<ConnectTimeTypes>({
       family: config.family,
-      backend: () => new ConnectTimeBackend(config, placement, poolId),
+      backend: () => new ConnectTimeBackend(config, placement),
       environment,
     });
     this.#sync = new FamilySync({
@@ -92,7 +88,6 @@ export class ConnectTimeMaps implements MapView {
     this.#admission = new Admission({
       room: placement.room,
       setting: { config, reach: placement.reach },
-      poolId,
       desire: (key, next) => {
         const record = this.#sync.track(key);
         this.#sync.setDesired(record, next);

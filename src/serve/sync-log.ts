@@ -89,14 +89,9 @@ function familyLines(log: Logger): Lines<FamilyEvent | FilterEvent | ConnectTime
         { ...portFields(event.servicePort), family: event.family, err: refusalText(event) },
         'Service address belongs to this machine; serving only its ports there',
       ),
-    'left-to-rules': ({ service, family, isContested, isLeft, frontends, endpoints }) => {
+    'left-to-rules': ({ service, family, isLeft, frontends, endpoints }) => {
       const of = { service, family, frontends, endpoints };
-      if (isContested) {
-        const words =
-          'Pool id is in use by another Service; Service is handled by packet rules only';
-        log.warn({ service, family }, words);
-      } else if (isLeft)
-        log.warn(of, 'Connect-time map is full; Service is handled by packet rules only');
+      if (isLeft) log.warn(of, 'Connect-time map is full; Service is handled by packet rules only');
       else log.info(of, 'Service is in the connect-time map again');
     },
     'lease-late': ({ family, leftMs, reason: err }) =>

@@ -74,7 +74,6 @@ const compares = 'Element counts differ from the expected ones; starting a full 
 /** Of a Service that has no room. */
 const noRoom: readonly LoggedMessage[] = [
   'Connect-time map is full; Service is handled by packet rules only',
-  'Pool id is in use by another Service; Service is handled by packet rules only',
 ];
 
 const localhost = { IPv4: '127.0.0.1', IPv6: '::1' } as const;

@@ -10,13 +10,10 @@ import type { LeftToRules, MapUse } from './facts.ts';
 import { poolOf, type Reason, type Setting, shadowsNodePorts, sizeOf } from './frontends.ts';
 import { MapRoom, moved, nothing } from './map-room.ts';
 import type { Room } from './placement.ts';
-import type { PoolId } from './pool-ids.ts';
-import { PoolOwners } from './pool-owners.ts';
 
 interface AdmissionOptions {
   readonly room: Room;
   readonly setting: Setting;
-  readonly poolId: PoolId;
   /** Changes what the maps should contain of a Forwarding; undefined: nothing. */
   readonly desire: (key: string, next: Forwarding | undefined) => void;
 }
@@ -35,7 +32,6 @@ const reservedKey = '';
 export class Admission {
   readonly #options: AdmissionOptions;
   readonly #room: MapRoom;
-  readonly #owners: PoolOwners;
   readonly #services = new Map<string, Entry>();
   #reserved = nothing;
   /** Services that rules handle alone. */
@@ -55,7 +51,6 @@ export class Admission {
   constructor(options: AdmissionOptions) {
     this.#options = options;
     this.#room = new MapRoom(options.room);
-    this.#owners = new PoolOwners(options.setting, options.poolId);
   }
 
   get use(): MapUse {
@@ -69,10 +64,8 @@ export class Admission {
   }
 
   /** Why rules handle some frontend of it; undefined: the maps have all frontends. */
-  reasonOf(forwarding: Forwarding): Reason | 'no room' | 'pool id' | undefined {
-    const entry = this.#services.get(serviceKey(forwarding.servicePort));
-    if (entry?.isIn !== true)
-      return entry !== undefined && this.#isContested(entry) ? 'pool id' : 'no room';
+  reasonOf(forwarding: Forwarding): Reason | 'no room' | undefined {
+    if (!this.holds(serviceKey(forwarding.servicePort))) return 'no room';
     for (const frontend of forwarding.frontends) {
       const pool = poolOf(forwarding, frontend, this.#options.setting);
       if (pool !== 'cluster' && pool !== 'local') return pool;
@@ -93,15 +86,8 @@ export class Admission {
     if (!entry.isIn) {
       this.#cover(key, next);
       if (this.#mayEnter(entry)) this.#enter(entry);
-    } else if (
-      this.#room.fits(entry.service, size, entry.size) &&
-      this.#owners.replace(previous, next)
-    ) {
-      this.#desire(key, next);
-    } else {
-      if (previous !== undefined) this.#owners.remove(previous);
-      this.#leave(entry);
-    }
+    } else if (this.#room.fits(entry.service, size, entry.size)) this.#desire(key, next);
+    else this.#leave(entry);
     if (entry.forwardings.size === 0) this.#forget(entry);
   }
 
@@ -117,11 +103,10 @@ export class Admission {
     for (const key of this.#unsettled) {
       const forwarding = held.get(key);
       const isSettled = this.#room.settle(key, this.#sizeOf(forwarding));
-      this.#owners.settle(key, forwarding);
       if (forwarding !== undefined && this.#covered.has(key)) {
         if (this.holds(serviceKey(forwarding.servicePort))) this.#uncover(key);
       }
-      if (isSettled && !this.#owners.isLeaving(key)) this.#unsettled.delete(key);
+      if (isSettled) this.#unsettled.delete(key);
     }
   }
 
@@ -160,9 +145,7 @@ export class Admission {
       if (isLeft === this.#reported.has(service)) continue;
       if (isLeft) this.#reported.add(service);
       else this.#reported.delete(service);
-      if (entry === undefined) continue;
-      const isContested = isLeft && this.#isContested(entry);
-      left.push({ service, isLeft, isContested, ...entry.size });
+      if (entry !== undefined) left.push({ service, isLeft, ...entry.size });
     }
     this.#unreported.clear();
     return left;
@@ -202,13 +185,8 @@ export class Admission {
     this.#options.desire(key, next);
   }
 
-  #mayEnter({ forwardings, service, size }: Entry): boolean {
-    return this.#room.fits(service, nothing, size) && this.#owners.areFree(forwardings.values());
-  }
-
-  /** Whether the id of one of its pools is in use by another pool. */
-  #isContested({ forwardings }: Entry): boolean {
-    return !this.#owners.areFree(forwardings.values());
+  #mayEnter({ service, size }: Entry): boolean {
+    return this.#room.fits(service, nothing, size);
   }
 
   /** Its addresses stay covered until its frontends are in force. */
@@ -216,10 +194,7 @@ export class Admission {
     entry.isIn = true;
     this.#left.delete(entry.service);
     this.#unreported.add(entry.service);
-    for (const [key, one] of entry.forwardings) {
-      this.#owners.add(one);
-      this.#desire(key, one);
-    }
+    for (const [key, one] of entry.forwardings) this.#desire(key, one);
   }
 
   #leave(entry: Entry): void {
@@ -228,7 +203,6 @@ export class Admission {
     this.#unreported.add(entry.service);
     for (const [key, one] of entry.forwardings) {
       this.#cover(key, one);
-      this.#owners.remove(one);
       this.#desire(key, undefined);
     }
   }

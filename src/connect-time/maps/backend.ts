@@ -19,7 +19,7 @@ import { groupCount, mapNames } from './layout.ts';
 import { type ConnectTimeObjects, ConnectTimeObservation } from './observation.ts';
 import { isReadable, type PinnedStates, readPinned, type Unpin, unpinMaps } from './pinned.ts';
 import type { Placement } from './placement.ts';
-import { type PoolId, poolIds } from './pool-ids.ts';
+import { poolIds } from './pool-ids.ts';
 import { countElements } from './read-map.ts';
 
 export interface ConnectTimeTypes extends ConnectTimeObjects {
@@ -37,17 +37,13 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
   readonly #setting: ElementSetting;
   readonly #unpin: Unpin;
 
-  constructor(
-    config: ModeConfig,
-    placement: Placement,
-    poolId: PoolId = poolIds(placement.secret),
-    unpin: Unpin = unpinMaps,
-  ) {
+  constructor(config: ModeConfig, placement: Placement, unpin: Unpin = unpinMaps) {
     this.#unpin = unpin;
     this.#family = config.family;
     this.#config = config;
     this.#placement = placement;
-    this.#setting = { config, reach: placement.reach, poolId };
+    const { reach, secret } = placement;
+    this.#setting = { config, reach, poolId: poolIds(secret) };
     const counts = this.#counts;
     this.tally = {
       count: (object, step) => counts.count(object, signOf(step)),

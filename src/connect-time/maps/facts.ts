@@ -7,7 +7,7 @@ export interface MapUse {
   readonly used: Room;
   /** The most that may be used at present. */
   readonly limit: Room;
-  /** Services that packet rules handle alone, because they have no room or no pool id. */
+  /** Services that packet rules handle alone, because they have no room. */
   readonly left: number;
 }
 
@@ -28,8 +28,6 @@ export interface LeftToRules extends Room {
   readonly service: string;
   /** False: it is in the maps again. */
   readonly isLeft: boolean;
-  /** It is left out because one of its pools would have the id of another pool. */
-  readonly isContested: boolean;
 }
 
 /** The maps of one family, for answers and metrics. */

@@ -9,7 +9,8 @@ export type PoolId = (forwarding: Forwarding, pool: 'cluster' | 'local') => Uint
 /**
  * Ids are digests, so that a restart needs only the secret. Tenants choose the names that are
  * hashed, and connections of one pool would reach another pool with the same id. Without the secret
- * no tenant can find such names, and ids are too long to be the same by chance.
+ * no tenant can find such names, and ids of 128 bits are not the same by chance: nothing looks for
+ * equal ones.
  */
 export function poolIds(secret: Uint8Array): PoolId {
   const prefix = Buffer.from(secret).toString('hex');

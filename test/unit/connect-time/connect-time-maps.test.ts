@@ -13,7 +13,7 @@ import {
   packedGroup,
 } from '../../../src/connect-time/maps/layout.ts';
 import { type Room, standardRoom } from '../../../src/connect-time/maps/placement.ts';
-import { type PoolId, poolIdBytes, poolIds } from '../../../src/connect-time/maps/pool-ids.ts';
+import { poolIdBytes, poolIds } from '../../../src/connect-time/maps/pool-ids.ts';
 import type { Environment } from '../../../src/modes/mode.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import type { FamilyEvent } from '../../../src/sync/events.ts';
@@ -53,7 +53,6 @@ let rules: Map<string, Forwarding>;
 
 interface Life {
   readonly room?: Room;
-  readonly poolId?: PoolId;
   readonly kernel?: FakeKernel;
 }
 
@@ -67,7 +66,6 @@ async function start(life: Life = {}): Promise<void> {
     placement: { ...placement, room: life.room ?? placement.room },
     observer: (event) => events.push(event),
     rulesInStepAtMs: () => clock.now(),
-    ...(life.poolId && { poolId: life.poolId }),
   });
   running = maps.run();
   for (const one of rules.values()) maps.changed(undefined, one);
@@ -158,7 +156,7 @@ function elements(): Record<'frontends4' | 'endpoints4', string[]> {
 
 /** The Services that are in the maps. */
 function held(): string[] {
-  const out = ['no room', 'pool id', 'refused'];
+  const out = ['no room', 'refused'];
   return [...rules].flatMap(([key, one]) => (out.includes(maps.reasonOf(one) ?? '') ? [] : [key]));
 }
 
@@ -180,12 +178,12 @@ describe('a Service that does not fit', () => {
   it('is reported once, and again when it is added to the maps', async () => {
     await want('a/large', 50);
     const size = { service: 'a/large', frontends: 1, endpoints: 52 };
-    expect(left()).toEqual([{ ...size, isLeft: true, isContested: false }]);
+    expect(left()).toEqual([{ ...size, isLeft: true }]);
     await want('b/small', 3);
     await want('a/large', 51);
     expect(left()).toEqual([]);
     await want('a/large', 10);
-    expect(left()).toEqual([{ ...size, endpoints: 12, isLeft: false, isContested: false }]);
+    expect(left()).toEqual([{ ...size, endpoints: 12, isLeft: false }]);
   });
 
   it('leaves no part of it in the maps after it has grown', async () => {
@@ -211,8 +209,7 @@ describe('a Service that does not fit', () => {
 
   it('is not tried again once the maps are stopped', async () => {
     const { room } = placement;
-    const { poolId } = setting;
-    const admission = new Admission({ room, setting, poolId, desire: () => {} });
+    const admission = new Admission({ room, setting, desire: () => {} });
     const large = sized('a/large', 40);
     for (const one of [large, sized('c/large', 40)]) admission.changed(one, one);
     for (const key of ['b/1', 'b/2', 'b/3']) admission.changed(sized(key, 1), sized(key, 1));
@@ -508,65 +505,6 @@ function reachedFrom(key: string): string[] {
       : [],
   );
 }
-
-describe('two pools with the same id', () => {
-  /** Whatever the Service, as if all names had one digest. */
-  const poolId: PoolId = () => new Uint8Array(poolIdBytes).fill(9);
-  const endpointOf = (key: string): string => `10.244.${numberOf(key)}.1`;
-
-  beforeEach(async () => {
-    await end();
-    await start({ poolId });
-  });
-
-  it('belong to the first one, and rules handle the second one', async () => {
-    await want('a/first', 1);
-    await want('b/second', 1);
-    expect(reachedFrom('a/first')).toEqual([endpointOf('a/first')]);
-    expect(reachedFrom('b/second')).toEqual([]);
-    expect(maps.reasonOf(rules.get('b/second')!)).toBe('pool id');
-    expect(left()).toEqual([
-      { service: 'b/second', isLeft: true, isContested: true, frontends: 1, endpoints: 4 },
-    ]);
-  });
-
-  it('stay with the first one when endpoints of both change', async () => {
-    await want('a/first', 1);
-    await want('b/second', 1);
-    await want('b/second', 2);
-    await want('a/first', 2);
-    expect(reachedFrom('a/first')).toEqual([endpointOf('a/first')]);
-    expect(reachedFrom('b/second')).toEqual([]);
-  });
-
-  it('belong to the second one only when the kernel has deleted the first one', async () => {
-    await want('a/first', 1);
-    await want('b/second', 1);
-    const seen = new Set<string>();
-    const apply = kernel.apply.bind(kernel);
-    kernel.apply = async (ops) => {
-      const result = await apply(ops);
-      seen.add(`${reachedFrom('a/first')} ${reachedFrom('b/second')}`);
-      return result;
-    };
-    change('a/first', undefined);
-    change('b/second', sized('b/second', 2));
-    await settle();
-    await clock.pass(2 * auditMs);
-    expect([...seen].filter((one) => one !== ' ')).toEqual([` ${endpointOf('b/second')}`]);
-    expect(maps.reasonOf(rules.get('b/second')!)).toBeUndefined();
-  });
-
-  it('keep their owner after a restart and an audit', async () => {
-    await want('a/first', 1);
-    await want('b/second', 1);
-    await end();
-    await start({ poolId, kernel });
-    await clock.pass(2 * auditMs);
-    expect(reachedFrom('a/first')).toEqual([endpointOf('a/first')]);
-    expect(reachedFrom('b/second')).toEqual([]);
-  });
-});
 
 describe('connect-time maps, after random changes', () => {
   it('contain each Service completely or not at all, and never exceed their capacity', () =>

@@ -47,7 +47,7 @@ const unpin = async (): Promise<void> => kernel.bpf.maps.clear();
 function newPlanner(room: Room = standardRoom): Planner {
   return new ModePlanner<ConnectTimeTypes>({
     family: config.family,
-    backend: () => new ConnectTimeBackend(config, { ...placement, room }, undefined, unpin),
+    backend: () => new ConnectTimeBackend(config, { ...placement, room }, unpin),
     environment,
   });
 }
