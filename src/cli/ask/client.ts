@@ -33,6 +33,29 @@ export async function ask<Name extends EndpointName>(
   throw new RefusedError(answer.error, status, isWrong);
 }
 
+/** As `ask`, with the items of all pages. */
+export async function askPages<Name extends EndpointName>(
+  server: string,
+  name: Name,
+  query: Query<Name>,
+): Promise<Answer<Name>> {
+  const { continue: first, ...answer }: Page = await ask(server, name, query);
+  const pages = [answer.items ?? []];
+  for (let last = first; last !== undefined; ) {
+    const page: Page = await ask(server, name, { ...query, continue: last });
+    pages.push(page.items ?? []);
+    last = page.continue;
+  }
+  return { ...answer, ...(answer.items && { items: pages.flat() }) } as Answer<Name>;
+}
+
+/** What the answers have of which there may be several pages. */
+interface Page {
+  readonly kind: string;
+  readonly continue?: string | undefined;
+  readonly items?: readonly unknown[];
+}
+
 /** Empty if it is not an object. */
 function fieldsIn(body: string): Readonly<Record<string, unknown>> {
   try {

@@ -6,7 +6,7 @@ import type { Given, Io, Run } from '../command.ts';
 import { type ExitCode, exitCodes, RefusedError } from '../errors.ts';
 import { isForPeople, type Writer, writerOf } from '../output.ts';
 import { readerOf } from '../reader.ts';
-import { ask, type Query } from './client.ts';
+import { askPages, type Query } from './client.ts';
 import { serverOf } from './server.ts';
 
 /** A command: its question, and how to print the answer. */
@@ -20,12 +20,8 @@ interface AskCommand<Name extends EndpointName> {
   readonly names?: (answer: Answer<Name>) => readonly string[];
   /** What --watch prints the changes of: without values that change all the time. Default: `view`. */
   readonly steady?: (answer: Answer<Name>) => readonly Block[];
-  /** How to read all pages, if an answer may have several. */
-  readonly pages?: {
-    /** The parameters for the next page; undefined = this was the last one. */
-    next(answer: Answer<Name>): Partial<Query<Name>> | undefined;
-    join(pages: readonly Answer<Name>[]): Answer<Name>;
-  };
+  /** What is made of all pages; default: as they are. */
+  readonly sorted?: (answer: Answer<Name>) => Answer<Name>;
   /** Whether the answer reports no problem. Default: always true. */
   readonly isHealthy?: (answer: Answer<Name>, given: Given) => boolean;
 }
@@ -100,26 +96,13 @@ async function askAll<Name extends EndpointName>(
 ): Promise<Answer<Name>> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await askPages(server, command, query);
+      const answer = await askPages(server, command.question, query);
+      return command.sorted?.(answer) ?? answer;
     } catch (error) {
       const isGone = error instanceof RefusedError && error.isGone;
       if (!isGone || attempt === attemptsMax) throw error;
     }
   }
-}
-
-async function askPages<Name extends EndpointName>(
-  server: string,
-  { pages, question }: AskCommand<Name>,
-  query: Query<Name>,
-): Promise<Answer<Name>> {
-  const first = await ask(server, question, query);
-  if (pages === undefined) return first;
-  const all = [first];
-  for (let next = pages.next(first); next !== undefined; next = pages.next(all.at(-1)!)) {
-    all.push(await ask(server, question, { ...query, ...next }));
-  }
-  return pages.join(all);
 }
 
 function codeOf<Name extends EndpointName>(

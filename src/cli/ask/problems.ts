@@ -12,13 +12,6 @@ export const run = asking<'problems'>({
     const namespace = namespaceOf(given);
     return namespace ? { namespace } : {};
   },
-  pages: {
-    next: ({ continue: last }) => (last === undefined ? undefined : { continue: last }),
-    join: ([first, ...more]) => {
-      const { continue: _, ...rest } = first!;
-      return { ...rest, items: [first!, ...more].flatMap(({ items }) => items) };
-    },
-  },
   isHealthy: ({ items, proxy }) => items.length === 0 && proxy.length === 0,
   view: (answer) => [{ facts: head(answer) }, ...tableIf(problemsTable(answer))],
 });

@@ -27,13 +27,7 @@ export const run = asking<'services'>({
   // Like kubectl get: a list may be empty, but a named Service must exist.
   isHealthy: ({ items }, { words: [word] }) =>
     items.length > 0 || word === undefined || /[*?]/.test(word),
-  pages: {
-    next: ({ continue: last }) => (last === undefined ? undefined : { continue: last }),
-    join: (pages) => {
-      const items = pages.flatMap((page) => page.items);
-      return { apiVersion: pages[0]!.apiVersion, kind: 'ServiceList', items: items.sort(byName) };
-    },
-  },
+  sorted: (list) => ({ ...list, items: list.items.toSorted(byName) }),
   view: (list) =>
     list.items.length === 0 ? [{ text: 'No Services.' }] : [{ table: servicesTable(list) }],
 });

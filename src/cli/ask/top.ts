@@ -5,7 +5,7 @@ import { columnsText } from '../../serve/text.ts';
 import type { Given, Io, Run } from '../command.ts';
 import { exitCodes, UsageError } from '../errors.ts';
 import { readerOf } from '../reader.ts';
-import { ask, type Query } from './client.ts';
+import { askPages, type Query } from './client.ts';
 import { namespaceOf, readServiceName } from './names.ts';
 import {
   type ItemRate,
@@ -45,11 +45,11 @@ export const run: Run = async (given, io) => {
 async function follow(options: TopOptions, io: Io): Promise<void> {
   const reader = readerOf(io);
   try {
-    let before = await askAll(options);
+    let before = await askPages(options.server, 'traffic', options.query);
     for (let printed = 0; printed < options.count; ) {
       await reader.pause(options.intervalMs);
       if (reader.signal.aborted) break;
-      const after = await askAll(options);
+      const after = await askPages(options.server, 'traffic', options.query);
       const rates = ratesOf(before, after, options.sort);
       before = after;
       if (rates === undefined) continue;
@@ -89,14 +89,6 @@ function numberOf(name: 'interval' | 'count', text: string | undefined, standard
     value >= least && value <= 86_400 && (name === 'interval' || Number.isInteger(value));
   if (isFit) return value;
   throw new UsageError(`--${name} must be a number from ${least} to 86400, not "${text}"`);
-}
-
-async function askAll({ query, server }: TopOptions): Promise<Traffic> {
-  const pages = [await ask(server, 'traffic', query)];
-  for (let next = pages[0]!.continue; next !== undefined; next = pages.at(-1)!.continue) {
-    pages.push(await ask(server, 'traffic', { ...query, continue: next }));
-  }
-  return { ...pages[0]!, items: pages.flatMap(({ items }) => items) };
 }
 
 function printRates(rates: Rates, { asJson, headings }: TopOptions, { stdout }: Io): void {
