@@ -20,7 +20,7 @@ export interface Removal {
   remove(print: Print): Promise<void>;
 }
 
-/** Continues after a failure. Resolves to the failures: what the kernel has no part for is none. */
+/** Continues after a failure. Resolves to all, except those of a kernel that lacks such objects. */
 export async function attemptAll(
   removals: readonly Removal[],
   how: keyof Removal,

@@ -108,7 +108,7 @@ export function objectsOf(forwarding: Forwarding, setting: ElementSetting): Conn
 }
 
 /** The pools that its frontends in the maps lead to. */
-export function poolsOf(forwarding: Forwarding, setting: Setting): Set<'cluster' | 'local'> {
+function poolsOf(forwarding: Forwarding, setting: Setting): Set<'cluster' | 'local'> {
   const pools = new Set<'cluster' | 'local'>();
   for (const frontend of forwarding.frontends) {
     const found = poolOf(forwarding, frontend, setting);
