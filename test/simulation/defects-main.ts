@@ -40,8 +40,9 @@ async function work(): Promise<void> {
     process.exitCode ||= result === undefined ? 1 : 0;
     if (result !== undefined && values.write) {
       known[name] = result;
-      const kept = defects.flatMap((each) => (known[each.name] ? [each.name] : []));
-      writeFileSync(path, `${JSON.stringify(known, kept.concat('seed', 'seconds', 'by'), 2)}\n`);
+      const kept = defects.filter((each) => known[each.name] !== undefined);
+      const rows = kept.map((each) => `${JSON.stringify(each.name)}: ${rowOf(known[each.name]!)}`);
+      writeFileSync(path, `{\n  ${rows.join(',\n  ')}\n}\n`);
     }
   }
 }
@@ -64,6 +65,11 @@ async function search({ mode = 'nftables', name }: Defect): Promise<Found | unde
     console.log(`${flags.join(' ')} has a finding without a defect`);
   }
   return undefined;
+}
+
+/** One line, as the formatter has it. */
+function rowOf({ seed, seconds, by }: Found): string {
+  return `{ "seed": ${seed}, "seconds": ${seconds}, "by": ${JSON.stringify(by)} }`;
 }
 
 function simulated(flags: readonly string[]) {
