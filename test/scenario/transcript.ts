@@ -5,8 +5,8 @@
  *     -- apply --          a stream of manifests (YAML)
  *     -- delete --         `Kind namespace/name`, one a line
  *     -- wait 2s --        time passes
- *     -- kernel ip --      all elements that the table of `ip` or `ip6` holds, and its chains
- *                          beyond the fixed ones
+ *     -- kernel ip --      what has changed since the last such section of `ip` or `ip6`: elements
+ *                          of its table, and chains beyond the fixed ones
  */
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';
 import { nftablesMode } from '../../src/modes/nftables/mode.ts';
@@ -76,6 +76,11 @@ class ScriptedNode {
   #running: Promise<void> | undefined;
   /** Chains that are there without any Service. */
   #fixed: ReadonlySet<string> = new Set();
+  /** Lines of the last listing, by heading. */
+  readonly #listed: Record<Family, ReadonlyMap<string, readonly string[]>> = {
+    IPv4: new Map(),
+    IPv6: new Map(),
+  };
 
   constructor() {
     const ruleset = new Ruleset();
@@ -177,15 +182,20 @@ class ScriptedNode {
 
   #listing(family: Family): string {
     const { sets, chains } = this.#kernel.table(NFPROTO[family], 'fairlead')!;
-    const parts = [...sets.values()].map((set) => part(set.fields.set, elementTexts(set)));
     const more = [...chains.keys()].filter((name) => !this.#fixed.has(name));
-    return [...parts, part('chains', more.sort())].join('');
+    const now = new Map([...sets.values()].map((set) => [set.fields.set, elementTexts(set)]));
+    now.set('chains', more.sort());
+    const before = this.#listed[family];
+    this.#listed[family] = now;
+    return [...now].map(([name, lines]) => part(name, before.get(name) ?? [], lines)).join('');
   }
 }
 
-function part(heading: string, lines: readonly string[]): string {
-  if (lines.length === 0) return '';
-  return `${heading}\n${lines.map((line) => `  ${line}\n`).join('')}`;
+/** Lines that have gone and come. */
+function part(heading: string, before: readonly string[], now: readonly string[]): string {
+  const gone = before.filter((line) => !now.includes(line)).map((line) => `- ${line}\n`);
+  const come = now.filter((line) => !before.includes(line)).map((line) => `+ ${line}\n`);
+  return gone.length + come.length === 0 ? '' : `${heading}\n${[...gone, ...come].join('')}`;
 }
 
 /** The loop takes another object for a change. */
