@@ -147,13 +147,6 @@ describe('the chart with everything.yaml', () => {
     expect(container!.args).toEqual(['status', '--server', '127.0.0.1:11249']);
     expect(container!.image).toBe(containerOf(name, 'fairlead')!.image);
   });
-
-  it("names the runbook's address in all alerts", () => {
-    const { spec } = objectOf<{ spec: unknown }>(name, 'PrometheusRule');
-    const text = JSON.stringify(spec);
-    expect(text).toContain('"runbook_url":"https://docs.example/runbook#');
-    expect(text).not.toContain('"runbook_url":"docs/');
-  });
 });
 
 it('the chart mounts only its own folder of /sys/fs/bpf from the node, and sysctls of the network', () => {
