@@ -12,7 +12,7 @@ import { runStory } from '../lab/run-story.ts';
 import type { Expectation, Step, Story } from '../lab/story.ts';
 import { fairleadInside } from './fairlead-inside.ts';
 import { fairlead } from './fairlead-proxy.ts';
-import { firstStories, stories } from './index.ts';
+import { areAllAsked, firstStories, stories } from './index.ts';
 import { iptablesStory } from './iptables-story.ts';
 import { portOfAnother } from './node-port.ts';
 import { userspaceStory } from './userspace-story.ts';
@@ -23,7 +23,7 @@ const test = anyTest.skipIf(!canTranslate());
 const inside: readonly ActorName[] = ['node', 'pod-a', 'pod-b'];
 
 /** `FAIRLEAD_STORIES=all` runs every story, which takes minutes. */
-const selected = process.env.FAIRLEAD_STORIES === 'all' ? stories : firstStories;
+const selected = areAllAsked ? stories : firstStories;
 
 function translating(mode: ModeName, connectTime: ConnectTimePlace): ProxyUnderTest {
   // The sockets of mode userspace are to be the node's.

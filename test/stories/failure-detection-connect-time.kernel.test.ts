@@ -7,7 +7,8 @@ import { afterAll, beforeAll, describe } from 'vitest';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { MODES_WITHOUT_IPVS } from '../lab/proxy.ts';
-import { areAllAsked, decisionStories, failureStories, prepare } from './failure-detection.ts';
+import { decisionStories, failureStories, prepare } from './failure-detection.ts';
+import { areAllAsked } from './index.ts';
 
 let lab: Lab;
 let place: ConnectTimePlace;

@@ -4,12 +4,12 @@ import { afterAll, beforeAll, describe } from 'vitest';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { MODES_WITHOUT_IPVS } from '../lab/proxy.ts';
 import {
-  areAllAsked,
   decisionStories,
   failureStories,
   packetFailureStories,
   prepare,
 } from './failure-detection.ts';
+import { areAllAsked } from './index.ts';
 
 let lab: Lab;
 let end: () => void;

@@ -415,9 +415,6 @@ export function decisionStories(lab: () => Lab, mode: ModeName, how?: () => Watc
   );
 }
 
-/** Every way has all stories. */
-export const areAllAsked = process.env.FAIRLEAD_STORIES === 'all';
-
 /** Sockets that were translated at connect time have no other endpoint to go to. */
 export function packetFailureStories(lab: () => Lab, mode: ModeName): void {
   test(

@@ -46,6 +46,9 @@ const topics: readonly (readonly Story[])[] = [
 /** Every story. */
 export const stories: readonly Story[] = topics.flat();
 
+/** Also those that take minutes, and that others stand for. */
+export const areAllAsked = process.env.FAIRLEAD_STORIES === 'all';
+
 /** The first story of each topic: what an emulated machine has the time for in `npm test`. */
 export const firstStories: readonly Story[] = firstOf(topics);
 
