@@ -10,11 +10,21 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FakeApi } from '../fake/api-server-process.ts';
 import { misjudged, type Said } from './findings.ts';
-import { clusterCIDR, mixedObjects, nodeName, type Raw, slicesOf, surroundings } from './mixed.ts';
+import {
+  clusterCIDR,
+  mixedObjects,
+  nodeName,
+  type Raw,
+  recordedServices,
+  slicesOf,
+  surroundings,
+} from './mixed.ts';
 import { type Plant, plants } from './plants.ts';
 
-const services = Number(process.env.SERVICES ?? 2000);
-const plantsWanted = 50;
+const { RECORD: directory, SERVICES: count = '2000' } = process.env;
+const services =
+  directory === undefined ? Array.from({ length: Number(count) }, (_, i) => i) : recordedServices;
+const plantsWanted = Math.min(50, Math.ceil(services.length / 2.5));
 const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 const namespace = { name: `fairlead-shadow-${process.pid}` };
 
@@ -71,13 +81,12 @@ type Mode = keyof typeof listings;
 
 /** Writes down what kube-proxy has programmed, where `RECORD` names a directory for it. */
 function record(mode: Mode): void {
-  const { RECORD: directory } = process.env;
   if (directory === undefined) return;
   for (const [program, ...args] of listings[mode]) {
     const words = ['netns', 'exec', namespace.name, program, ...args];
     const text = execFileSync('ip', words, { encoding: 'utf8', maxBuffer: 1 << 30 });
     // Comments contain the time.
-    writeFileSync(join(directory, `${program}.txt`), text.replace(/^#.*\n/gm, ''));
+    writeFileSync(join(directory, `${program}.txt`), text.replace(/^(#.*)?\n/gm, ''));
   }
 }
 
@@ -85,7 +94,7 @@ function record(mode: Mode): void {
 async function churn(api: FakeApi, durationMs: number): Promise<void> {
   const untilMs = performance.now() + durationMs;
   for (let i = 0; performance.now() < untilMs; i += 1) {
-    const [slice] = slicesOf(i % services);
+    const [slice] = slicesOf(services[i % services.length]!);
     const [first, ...rest] = slice!.endpoints as Raw[];
     if (slice!.addressType !== 'IPv4' || first === undefined) continue;
     const moved = { ...first, addresses: [`10.250.${(i >> 8) & 255}.${i & 255}`] };

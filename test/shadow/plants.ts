@@ -95,10 +95,11 @@ const kinds: readonly Kind[] = [
   },
 ];
 
-/** The first `count` plants in a cluster of `services` mixed Services, of each kind in its turn. */
-export function plants(services: number, count: number): Plant[] {
+/** The first `count` plants in a cluster of these mixed Services, of each kind in its turn. */
+export function plants(services: Iterable<number>, count: number): Plant[] {
   const found: Plant[] = [];
-  for (let i = 0; i < services && found.length < count; i += 1) {
+  for (const i of services) {
+    if (found.length === count) break;
     const plant = isPlain(i) && plantAt(i, kinds[found.length % kinds.length]!);
     if (plant) found.push(plant);
   }

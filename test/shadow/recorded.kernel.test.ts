@@ -1,5 +1,5 @@
 /**
- * `fairlead shadow` with what kube-proxy 1.36 has programmed for 40 mixed Services, as
+ * `fairlead shadow` with what kube-proxy 1.36 has programmed for 25 mixed Services, as
  * `scripts/test-shadow` has recorded it: what is right, and what is wrong since then.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -8,10 +8,16 @@ import { expect, test } from 'vitest';
 import { createNamespace, type Namespace } from '../conformance/namespace.ts';
 import { Program, temporaryDirectory, until } from '../process/program.ts';
 import { misjudged, type Said } from './findings.ts';
-import { clusterCIDR, mixedObjects, nodeName, type Raw, surroundings } from './mixed.ts';
+import {
+  clusterCIDR,
+  mixedObjects,
+  nodeName,
+  type Raw,
+  recordedServices,
+  surroundings,
+} from './mixed.ts';
 import { type Plant, plants } from './plants.ts';
 
-const services = 40;
 const kindsOfPlants = 10;
 
 /** Mode, and what loads each recorded listing. */
@@ -67,7 +73,9 @@ function planted(all: readonly Plant[]): Raw[] {
     const { namespace, name } = metadata as { namespace: string; name: string };
     return `${kind} ${namespace}/${name}`;
   };
-  const objects = new Map([...mixedObjects(services)].map((object) => [keyOf(object), object]));
+  const objects = new Map(
+    [...mixedObjects(recordedServices)].map((object) => [keyOf(object), object]),
+  );
   for (const { apply, isDeleted, service } of all) {
     for (const object of apply) objects.set(keyOf(object), object);
     if (isDeleted) objects.delete(`Service ${service}`);
@@ -82,16 +90,16 @@ test.each(['nftables', 'iptables'] as const)(
     await load(namespace, mode);
     const ruleset = (): Promise<string> => namespace.run('nft', ['list', 'ruleset']);
     const before = await ruleset();
-    const said = await shadow(namespace, mixedObjects(services));
+    const said = await shadow(namespace, mixedObjects(recordedServices));
     expect(said.differences).toEqual([]);
     expect(said.unread).toEqual([]);
     expect(said.compared).toEqual([
       { family: 'IPv4', mode },
       { family: 'IPv6', mode },
     ]);
-    expect(said.frontends).toBe(98);
+    expect(said.frontends).toBe(66);
 
-    const all = plants(services, kindsOfPlants);
+    const all = plants(recordedServices, kindsOfPlants);
     expect(all).toHaveLength(kindsOfPlants);
     expect(misjudged(await shadow(namespace, planted(all)), all)).toEqual([]);
     expect(await ruleset()).toBe(before);
@@ -114,7 +122,7 @@ test("shadow reports changes of kube-proxy's table by other programs, and unread
     'insert rule ip kube-proxy service-VXHUZP2T-team-4/svc-4/tcp/http limit rate 1/second accept',
   ];
   await namespace.run('nft', ['-f', '-'], changes.join('\n'));
-  const said = await shadow(namespace, mixedObjects(services));
+  const said = await shadow(namespace, mixedObjects(recordedServices));
   expect(linesOf(said)).toEqual([
     'team-0/svc-0:http: frontend missing in the kernel',
     'team-0/svc-0:http: stale: the Service does not have it',
@@ -132,7 +140,7 @@ test("shadow reports changes of kube-proxy's chains by other programs", async ()
   const chain = /-d 10\.96\.0\.2\/32 .*-j (KUBE-SVC-\S+)/;
   const [, service] = chain.exec(await namespace.run('iptables-nft-save', ['-t', 'nat']))!;
   await namespace.run('iptables-nft', ['-t', 'nat', '-D', service!, '2']);
-  const said = await shadow(namespace, mixedObjects(services));
+  const said = await shadow(namespace, mixedObjects(recordedServices));
   expect(linesOf(said)).toEqual([
     'team-2/svc-2:http: endpoint missing: kube-proxy does not send to 10.240.0.2:8080',
   ]);
@@ -149,7 +157,13 @@ test('shadow has nothing to compare if kube-proxy has programmed nothing', async
 test('shadow reports appearing and disappearing differences, one event a line', async () => {
   const namespace = await createNamespace();
   await load(namespace, 'nftables');
-  const flags = ['--watch', '--settle=0s', '-o', 'json', ...clusterFlags(mixedObjects(services))];
+  const flags = [
+    '--watch',
+    '--settle=0s',
+    '-o',
+    'json',
+    ...clusterFlags(mixedObjects(recordedServices)),
+  ];
   const program = new Program(namespace, ['shadow', ...flags]);
   const element = '10.96.0.0 . tcp . 80';
   const change = (verb: string, verdict: string) =>
