@@ -4,6 +4,9 @@ import type { Job } from './arguments.ts';
 /** Where a kube-proxy for benchmarks is in the guest; KUBE_PROXY says where it is outside. */
 export const guestKubeProxy = '/usr/local/bin/kube-proxy';
 
+/** Vitest's projects that run in a guest. */
+export const suiteProjects: readonly string[] = ['--project', 'kernel*', '--project', 'vm'];
+
 /**
  * The shell script that the guest runs in the folder of the project.
  *
@@ -39,7 +42,7 @@ function passedOn(): string[] {
 
 function jobLines(job: Job): string {
   if (job.kind === 'command') return `exec ${shellWords(job.words)}`;
-  const suite = ['vitest', 'run', '--project', 'kernel*', '--project', 'vm', ...job.filters];
+  const suite = ['vitest', 'run', ...suiteProjects, ...job.filters];
   return `node test/vm/guest-check.ts || exit\nexec ${shellWords(suite)}`;
 }
 

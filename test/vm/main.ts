@@ -14,11 +14,12 @@ import { fileURLToPath } from 'node:url';
 import { jobOf, type Options, parseArguments, UsageError, usage } from './arguments.ts';
 import { CannotRun } from './cannot-run.ts';
 import { type Entry, writeArchive } from './cpio.ts';
-import { guestCommand, guestKubeProxy } from './guest-command.ts';
+import { guestCommand, guestKubeProxy, suiteProjects } from './guest-command.ts';
 import { debianKernel, type Kernel, ownKernel } from './kernels.ts';
 import { type Outcome, qemu, runMachine } from './machine.ts';
 import { moduleFiles } from './modules.ts';
 import { guestProject, projectFiles } from './project.ts';
+import { run } from './run.ts';
 import { userModeKernel } from './user-mode.ts';
 import {
   guestPackages,
@@ -44,6 +45,7 @@ async function main(words: readonly string[]): Promise<number> {
   const { kernels, problems } = findKernels(options);
   const work = makeWorkFolder();
   try {
+    transform(options, kernels);
     const common = commonFiles();
     const interrupt = interruption();
     const statuses = await Promise.all(
@@ -109,6 +111,19 @@ function makeWorkFolder(): string {
   const work = join(cache, `run-${process.pid}`);
   mkdirSync(work);
   return work;
+}
+
+/**
+ * Has Vitest transform the modules of the test files here, since it keeps them in node_modules: an
+ * emulated processor takes most of a minute for it.
+ */
+function transform({ job }: Options, kernels: readonly Kernel[]): void {
+  const jobs = kernels.map(({ name }) => jobOf(job, name));
+  const filters = jobs.flatMap((each) => (each.kind === 'suite' ? each.filters : []));
+  if (filters.length === 0) return;
+  const words = ['list', '--no-static-parse', ...suiteProjects, ...new Set(filters)];
+  const wrong = run(root, 'vitest', ...words);
+  if (wrong !== undefined) console.error(`test-vm: modules are not transformed: ${wrong}`);
 }
 
 /** The files that all guests have: all except the command and the kernel's modules. */
