@@ -1,16 +1,10 @@
 /** Rules of any program as text, in the syntax of nft, or of iptables for its rules. */
+import { readClauses } from './nft/clauses.ts';
 import { NFPROTO } from './nft/constants.ts';
 import { printRule } from './nft/print-rule.ts';
 import { familyWord } from './nft/words.ts';
-import type { Expression } from './ops.ts';
 import { readRule } from './xt/compile.ts';
 import { printRule as printXtRule } from './xt/print.ts';
-
-interface RuleContent {
-  readonly expressions: readonly Expression[];
-  /** Records of the same expressions. */
-  readonly bytes: Uint8Array;
-}
 
 /** `inet firewalld filter_FORWARD`; `family` is NFPROTO_*. */
 export function chainText({
@@ -25,9 +19,9 @@ export function chainText({
   return `${familyWord(family)} ${table} ${chain}`;
 }
 
-/** `tcp dport 8080 drop`; `family` is NFPROTO_* of the table. */
-export function ruleText(family: number, { bytes, expressions }: RuleContent): string {
-  const isXt = expressions.some(({ kind }) => kind === 'match' || kind === 'target');
+/** `tcp dport 8080 drop`; `family` is NFPROTO_* of the table, `bytes` records of `expressions`. */
+export function ruleText(family: number, bytes: Uint8Array): string {
+  const isXt = readClauses(bytes).some(({ kind }) => kind === 'match' || kind === 'target');
   const of = family === NFPROTO.IPv6 ? 'IPv6' : 'IPv4';
   const xt = isXt ? readRule(of, bytes) : undefined;
   return xt === undefined ? printRule(family, bytes) : printXtRule(of, xt);

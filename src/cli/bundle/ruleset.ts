@@ -4,8 +4,6 @@
 import type { Kernel, ReplyOf } from '../../kernel/kernel.ts';
 import { VERDICT } from '../../kernel/nft/constants.ts';
 import { familyWord, hookWord } from '../../kernel/nft/words.ts';
-import { expressions } from '../../kernel/ops.ts';
-import { readRecords } from '../../kernel/records.ts';
 import { ruleText } from '../../kernel/rule-text.ts';
 
 type Chain = ReplyOf<'chain'>;
@@ -50,9 +48,8 @@ function chainLines(chain: Chain, rules: readonly RuleRecord[]): string[] {
   ];
 }
 
-function lineOf({ comment, expressions: bytes, family }: RuleRecord): string {
-  const read = [...readRecords(expressions, bytes)];
-  const text = ruleText(family, { bytes, expressions: read });
+function lineOf({ comment, expressions, family }: RuleRecord): string {
+  const text = ruleText(family, expressions);
   return comment === '' ? text : `${text} comment "${comment}"`;
 }
 

@@ -33,8 +33,16 @@ export function slotOf(register: number): number {
 }
 
 export const NFT_PAYLOAD = { NETWORK_HEADER: 1, TRANSPORT_HEADER: 2 } as const;
-export const NFT_CMP = { EQ: 0, NEQ: 1, GT: 4 } as const;
-export const NFT_META = { MARK: 3, IIFNAME: 6, OIFNAME: 7, NFTRACE: 12, L4PROTO: 16 } as const;
+export const NFT_CMP = { EQ: 0, NEQ: 1, LT: 2, LTE: 3, GT: 4, GTE: 5 } as const;
+export const NFT_META = {
+  PROTOCOL: 1,
+  MARK: 3,
+  IIFNAME: 6,
+  OIFNAME: 7,
+  NFTRACE: 12,
+  NFPROTO: 15,
+  L4PROTO: 16,
+} as const;
 export const NFT_CT = {
   STATE: 0,
   DIRECTION: 1,

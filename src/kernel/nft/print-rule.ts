@@ -4,226 +4,162 @@
  * `[ limit ]`.
  */
 import { formatAddress } from '../../net/address.ts';
-import { type Expression, expressions, noRegister } from '../ops.ts';
-import { readRecords } from '../records.ts';
+import { type Clause, type ClauseOf, readClauses, type Value } from './clauses.ts';
 import {
   NF_NAT_RANGE,
   NFPROTO,
   NFT_DYNSET_OP,
-  NFT_LOOKUP_F_INV,
   NFT_META,
   NFT_NAT_DNAT,
   NFT_NG,
-  NFT_REG_VERDICT,
   NFT_REJECT_TCP_RST,
   NFT_RT_XFRM,
   NFTA_FIB_F,
-  slotOf,
 } from './constants.ts';
 import {
   ctSelector,
   formatValue,
-  type Kind,
   metaSelector,
   operatorWord,
   payloadSelector,
+  type Selector,
 } from './print-value.ts';
 import { printVerdict } from './print-verdict.ts';
-
-/** What a register holds: the words that load it, and what was done to it since. */
-interface Value {
-  readonly words: string;
-  readonly kind: Kind;
-  /** Bytes loaded; fewer than the field has when only a prefix is compared. */
-  readonly length: number;
-  readonly mask?: Uint8Array;
-  readonly xor?: Uint8Array;
-  /** A constant. */
-  readonly data?: Uint8Array;
-}
-
-const nothing: Value = { words: '[ empty register ]', kind: 'bytes', length: 0 };
 
 /** The words of a rule of a table of the family. */
 export function printRule(family: number, bytes: Uint8Array): string {
   const printer = new RulePrinter(family);
-  for (const expression of readRecords(expressions, bytes)) printer.read(expression);
-  return printer.words.join(' ');
+  const words = readClauses(bytes).map((clause) => printer.print(clause));
+  return words.filter((one) => one !== '').join(' ');
 }
 
 class RulePrinter {
-  readonly words: string[] = [];
   /** A rule of a table of both families says which it is for. */
   #ip: 'ip' | 'ip6';
-  /** By 32-bit register, 0 … 15. */
-  #registers = new Map<number, Value>();
 
   constructor(family: number) {
     this.#ip = family === NFPROTO.IPv6 ? 'ip6' : 'ip';
   }
 
-  read(expression: Expression): void {
-    // Which way round a number is does not show in its text.
-    if (expression.kind === 'byteorder') return;
-    if (expression.kind === 'bitwise') {
-      const { mask, xor, source, destination } = expression;
-      this.#registers.set(slotOf(destination), { ...this.#at(source), mask, xor });
-      return;
-    }
-    if (expression.kind === 'hash') {
-      this.#hash(expression);
-      return;
-    }
-    const loaded = this.#loaded(expression);
-    if (loaded !== undefined && 'register' in expression) {
-      const length = 'length' in expression ? expression.length : 4;
-      this.#registers.set(slotOf(expression.register), { ...loaded, length });
-      return;
-    }
-    this.#statement(expression);
-    this.#registers = new Map(this.#kept(expression));
-  }
-
-  /** Removes the hashed registers, which then belong to no concatenation. */
-  #hash({ source, destination, length, modulus, seed }: Extract<Expression, { kind: 'hash' }>) {
-    const end = slotOf(source) + Math.ceil(length / 4);
-    const words = `jhash ${this.#concat(source, end)} mod ${modulus} seed 0x${seed.toString(16)}`;
-    for (const at of [...this.#registers.keys()]) {
-      if (at >= slotOf(source) && at < end) this.#registers.delete(at);
-    }
-    this.#registers.set(slotOf(destination), { words, kind: 'number', length: 4 });
-  }
-
-  /** What it loads; undefined: it loads nothing. */
-  #loaded(expression: Expression): Pick<Value, 'words' | 'kind' | 'data'> | undefined {
-    switch (expression.kind) {
-      case 'payload':
-        return payloadSelector(this.#ip, expression);
-      case 'metaLoad':
-        return metaSelector(expression.key);
-      case 'ctLoad':
-        return ctSelector(this.#ip, expression);
-      case 'numgen': {
-        const type = expression.type === NFT_NG.RANDOM ? 'random' : 'inc';
-        return { words: `numgen ${type} mod ${expression.modulus}`, kind: 'number' };
-      }
-      case 'rtLoad':
-        return { words: expression.key === NFT_RT_XFRM ? 'rt ipsec' : 'rt', kind: 'presence' };
-      case 'fib': {
-        const field = expression.flags === NFTA_FIB_F.SADDR ? 'saddr' : 'daddr';
-        return { words: `fib ${field} type`, kind: 'address type' };
-      }
-      case 'immediateData': {
-        const { data } = expression;
-        return {
-          words: formatValue(data.length === 1 ? 'number' : 'bytes', data),
-          kind: 'bytes',
-          data,
-        };
-      }
-      default:
-        return undefined;
-    }
-  }
-
-  /** A lookup into a register feeds the next statement; any other statement ends the registers. */
-  #kept(expression: Expression): [number, Value][] {
-    if (expression.kind !== 'lookup' || expression.destination === noRegister) return [];
-    if (expression.destination === NFT_REG_VERDICT) return [];
-    const words = `${this.#concat(expression.source)} map @${expression.set}`;
-    return [[slotOf(expression.destination), { words, kind: 'bytes', length: 0 }]];
-  }
-
-  #at(register: number): Value {
-    return this.#registers.get(slotOf(register)) ?? nothing;
-  }
-
-  /** The concatenation that begins at `register`, up to `before`. */
-  #concat(register: number, before = Number.POSITIVE_INFINITY): string {
-    return [...this.#registers]
-      .filter(([at]) => at >= slotOf(register) && at < before)
-      .sort(([a], [b]) => a - b)
-      .map(([, { words }]) => words)
-      .join(' . ');
-  }
-
-  #statement(expression: Expression): void {
-    const words = this.#print(expression);
-    if (words !== '') this.words.push(words);
-  }
-
-  #print(expression: Expression): string {
-    switch (expression.kind) {
+  print(clause: Clause): string {
+    switch (clause.kind) {
       case 'cmp':
-        return this.#compare(expression);
+        return this.#compare(clause);
       case 'metaSet':
-        return this.#setMeta(expression);
-      case 'lookup': {
-        const key = this.#concat(expression.source);
-        if (expression.destination === NFT_REG_VERDICT) return `${key} vmap @${expression.set}`;
-        if (expression.destination !== noRegister) return '';
-        return `${key} ${(expression.flags & NFT_LOOKUP_F_INV) === 0 ? '' : '!= '}@${expression.set}`;
-      }
+        return this.#setMeta(clause);
+      case 'lookup':
+        return this.#lookUp(clause);
       case 'nat':
-        return this.#translate(expression);
+        return this.#translate(clause);
       case 'flowOffload':
-        return `flow add @${expression.flowtable}`;
+        return `flow add @${clause.flowtable}`;
       case 'masquerade':
-        return (expression.flags & NF_NAT_RANGE.PROTO_RANDOM_FULLY) === 0
+        return (clause.flags & NF_NAT_RANGE.PROTO_RANDOM_FULLY) === 0
           ? 'masquerade'
           : 'masquerade fully-random';
       case 'reject':
-        return expression.type === NFT_REJECT_TCP_RST ? 'reject with tcp reset' : 'reject';
+        return clause.type === NFT_REJECT_TCP_RST ? 'reject with tcp reset' : 'reject';
       case 'immediateVerdict':
-        return printVerdict(expression.code, expression.chain);
+        return printVerdict(clause.code, clause.chain);
       case 'dynset':
-        return this.#updateSet(expression);
+        return this.#updateSet(clause);
       case 'match':
       case 'target':
       case 'unknown':
-        return `[ ${expression.name} ]`;
-      default:
-        return `[ ${expression.kind} ]`;
+        return `[ ${clause.name} ]`;
+      case 'counter':
+        return '[ counter ]';
     }
   }
 
-  #compare({ register, operation, data }: Extract<Expression, { kind: 'cmp' }>): string {
-    const { kind, length, mask, words } = this.#at(register);
+  /** What loads the value. Which way round a number is does not show in its text. */
+  #selector(value: Value): Selector {
+    switch (value.kind) {
+      case 'payload':
+        return payloadSelector(this.#ip, value);
+      case 'metaLoad':
+        return metaSelector(value.key);
+      case 'ctLoad':
+        return ctSelector(this.#ip, value);
+      case 'numgen': {
+        const type = value.type === NFT_NG.RANDOM ? 'random' : 'inc';
+        return { words: `numgen ${type} mod ${value.modulus}`, kind: 'number' };
+      }
+      case 'rtLoad':
+        return { words: value.key === NFT_RT_XFRM ? 'rt ipsec' : 'rt', kind: 'presence' };
+      case 'fib': {
+        const field = value.flags === NFTA_FIB_F.SADDR ? 'saddr' : 'daddr';
+        return { words: `fib ${field} type`, kind: 'address type' };
+      }
+      case 'immediateData': {
+        const kind = value.data.length === 1 ? 'number' : 'bytes';
+        return { words: formatValue(kind, value.data), kind: 'bytes' };
+      }
+      case 'bitwise':
+      case 'byteorder':
+        return this.#selector(value.of);
+      case 'hash': {
+        const { modulus, parts, seed } = value;
+        const words = `jhash ${this.#words(parts)} mod ${modulus} seed 0x${seed.toString(16)}`;
+        return { words, kind: 'number' };
+      }
+      case 'lookup':
+        return { words: `${this.#words(value.parts)} map @${value.set}`, kind: 'bytes' };
+      case 'nothing':
+        return { words: '[ empty register ]', kind: 'bytes' };
+    }
+  }
+
+  /** A concatenation. */
+  #words(values: readonly Value[]): string {
+    return values.map((one) => this.#selector(one).words).join(' . ');
+  }
+
+  #lookUp({ for: what, parts, set }: ClauseOf<'lookup'>): string {
+    // The statement that takes the value says it.
+    if (what === 'value') return '';
+    const words = { presence: '', absence: '!= ', verdict: 'vmap ' }[what];
+    return `${this.#words(parts)} ${words}@${set}`;
+  }
+
+  #compare({ data, operation, value }: ClauseOf<'cmp'>): string {
+    const { kind, words } = this.#selector(value);
+    const loaded = unturned(value);
+    const mask = loaded.kind === 'bitwise' ? loaded.mask : undefined;
     if (words === 'meta nfproto') this.#ip = data[0] === NFPROTO.IPv6 ? 'ip6' : 'ip';
     // An interface is known by its name alone.
     const subject = kind === 'interface' ? words.replace('meta ', '') : words;
     const operator = operatorWord(operation);
     if (mask === undefined || kind.endsWith('address')) {
-      return `${subject} ${operator}${formatValue(kind, data, mask, length)}`;
+      return `${subject} ${operator}${formatValue(kind, data, mask)}`;
     }
     const isBits = kind === 'state' || kind === 'status';
     const isAny = operation === 1 && data.every((byte) => byte === 0);
     if (isBits && isAny) return `${subject} ${formatValue(kind, mask)}`;
-    const [bits, value] = [formatValue('bits', mask), formatValue('bits', data)];
-    return `${subject} & ${bits} ${operator || '== '}${Number(value) === 0 ? '0' : value}`;
+    const [bits, own] = [formatValue('bits', mask), formatValue('bits', data)];
+    return `${subject} & ${bits} ${operator || '== '}${Number(own) === 0 ? '0' : own}`;
   }
 
-  #setMeta({ key, register }: Extract<Expression, { kind: 'metaSet' }>): string {
+  #setMeta({ key, value }: ClauseOf<'metaSet'>): string {
     const { words } = metaSelector(key);
-    const value = this.#at(register);
-    if (key !== NFT_META.MARK || value.mask === undefined || value.xor === undefined) {
-      return `${words} set ${value.words}`;
-    }
-    const keepsAll = value.mask.every((byte) => byte === 0xff);
-    return `${words} set ${value.words} ${keepsAll ? '^' : '|'} ${formatValue('bits', value.xor)}`;
+    const from = this.#selector(value).words;
+    const loaded = unturned(value);
+    if (key !== NFT_META.MARK || loaded.kind !== 'bitwise') return `${words} set ${from}`;
+    const keepsAll = loaded.mask.every((byte) => byte === 0xff);
+    return `${words} set ${from} ${keepsAll ? '^' : '|'} ${formatValue('bits', loaded.xor)}`;
   }
 
-  #translate({ type, addressMin, portMin }: Extract<Expression, { kind: 'nat' }>): string {
+  #translate({ address, port, type }: ClauseOf<'nat'>): string {
     const verb = type === NFT_NAT_DNAT ? 'dnat' : 'snat';
-    const { data, words } = this.#at(addressMin);
-    if (words.includes(' map @')) return `${verb} ${this.#ip} addr . port to ${words}`;
-    const address = data === undefined ? '' : ` ${formatAddress(data)}`;
-    const port = portMin === noRegister ? undefined : this.#at(portMin).data;
-    return `${verb} to${address}${port === undefined ? '' : ` port ${formatValue('port', port)}`}`;
+    if (address?.kind === 'lookup') {
+      return `${verb} ${this.#ip} addr . port to ${this.#selector(address).words}`;
+    }
+    const host = address?.kind === 'immediateData' ? ` ${formatAddress(address.data)}` : '';
+    const at = port?.kind === 'immediateData' ? ` port ${formatValue('port', port.data)}` : '';
+    return `${verb} to${host}${at}`;
   }
 
-  #updateSet(expression: Extract<Expression, { kind: 'dynset' }>): string {
-    const { data, key, operation, set, timeoutMs } = expression;
+  #updateSet({ dataParts, operation, parts, set, timeoutMs }: ClauseOf<'dynset'>): string {
     const verb =
       operation === NFT_DYNSET_OP.UPDATE
         ? 'update'
@@ -231,7 +167,11 @@ class RulePrinter {
           ? 'add'
           : 'delete';
     const timeout = timeoutMs === 0 ? '' : ` timeout ${timeoutMs / 1000}s`;
-    const value = data === noRegister ? '' : ` : ${this.#concat(data)}`;
-    return `${verb} @${set} { ${this.#concat(key, slotOf(data))}${timeout}${value} }`;
+    const value = dataParts === undefined ? '' : ` : ${this.#words(dataParts)}`;
+    return `${verb} @${set} { ${this.#words(parts)}${timeout}${value} }`;
   }
+}
+
+function unturned(value: Value): Value {
+  return value.kind === 'byteorder' ? unturned(value.of) : value;
 }

@@ -19,7 +19,7 @@ export type Kind =
   | 'bits'
   | 'bytes';
 
-interface Selector {
+export interface Selector {
   readonly words: string;
   readonly kind: Kind;
 }
@@ -55,7 +55,7 @@ export function payloadSelector(
 
 const metas: Readonly<Record<number, Selector>> = {
   0: { words: 'meta length', kind: 'number' },
-  1: { words: 'meta protocol', kind: 'bytes' },
+  [NFT_META.PROTOCOL]: { words: 'meta protocol', kind: 'bytes' },
   2: { words: 'meta priority', kind: 'number' },
   [NFT_META.MARK]: { words: 'meta mark', kind: 'bits' },
   4: { words: 'meta iif', kind: 'number' },
@@ -65,7 +65,7 @@ const metas: Readonly<Record<number, Selector>> = {
   10: { words: 'meta skuid', kind: 'number' },
   11: { words: 'meta skgid', kind: 'number' },
   [NFT_META.NFTRACE]: { words: 'meta nftrace', kind: 'number' },
-  15: { words: 'meta nfproto', kind: 'number' },
+  [NFT_META.NFPROTO]: { words: 'meta nfproto', kind: 'number' },
   [NFT_META.L4PROTO]: { words: 'meta l4proto', kind: 'protocol' },
 };
 
@@ -135,17 +135,12 @@ const addressTypes = [
   'blackhole',
 ];
 
-/** `loaded`: how many bytes were compared, where that says a prefix. */
-export function formatValue(
-  kind: Kind,
-  data: Uint8Array,
-  mask?: Uint8Array,
-  loaded: number = data.length,
-): string {
+/** Fewer bytes than an address has are a prefix. */
+export function formatValue(kind: Kind, data: Uint8Array, mask?: Uint8Array): string {
   switch (kind) {
     case 'ip address':
     case 'ip6 address':
-      return formatBlock(kind === 'ip address' ? 4 : 16, data, mask, loaded);
+      return formatBlock(kind === 'ip address' ? 4 : 16, data, mask);
     case 'address type':
       return addressTypes[hostWord(data)] ?? String(hostWord(data));
     case 'interface':
@@ -189,15 +184,10 @@ function hostWord(bytes: Uint8Array): number {
   return new DataView(word.buffer).getUint32(0, true);
 }
 
-function formatBlock(
-  width: number,
-  data: Uint8Array,
-  mask: Uint8Array | undefined,
-  loaded: number,
-): string {
+function formatBlock(width: number, data: Uint8Array, mask: Uint8Array | undefined): string {
   const full = new Uint8Array(width);
   full.set(data.subarray(0, width));
-  const bits = mask === undefined ? loaded * 8 : maskBits(mask);
+  const bits = mask === undefined ? data.length * 8 : maskBits(mask);
   const address = formatAddress(full);
   return bits === width * 8 ? address : `${address}/${bits}`;
 }

@@ -1,20 +1,6 @@
 /** What one rule of nf_tables does with connections to Services. */
-import {
-  NFT_CMP,
-  NFT_LOOKUP_F_INV,
-  NFT_META,
-  NFT_REG_VERDICT,
-} from '../../kernel/nft/constants.ts';
-import { type Expression, expressions, noRegister } from '../../kernel/ops.ts';
-import { readRecords } from '../../kernel/records.ts';
-
-/** What a register holds when an expression looks at it. */
-type Value =
-  | { readonly kind: 'packet'; readonly mask?: Uint8Array | undefined }
-  | { readonly kind: 'protocol' }
-  | { readonly kind: 'number' }
-  | { readonly kind: 'looked up'; readonly set: string }
-  | { readonly kind: 'constant'; readonly data: Uint8Array };
+import { type Clause, type ClauseOf, readClauses, type Value } from '../../kernel/nft/clauses.ts';
+import { NFT_CMP, NFT_META } from '../../kernel/nft/constants.ts';
 
 /** A condition that a packet must match for the rule to continue. */
 export type Condition =
@@ -47,10 +33,7 @@ export interface RuleMeaning {
 /** Undefined when the rule does something that kube-proxy's rules do not. */
 export function meaningOf(bytes: Uint8Array): RuleMeaning | undefined {
   const reader = new RuleReader();
-  for (const expression of readRecords(expressions, bytes)) {
-    if (!reader.take(expression)) return undefined;
-  }
-  return reader;
+  return readClauses(bytes).every((clause) => reader.take(clause)) ? reader : undefined;
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -62,38 +45,24 @@ class RuleReader implements Mutable<RuleMeaning> {
   destination: RuleMeaning['destination'];
   choice: RuleMeaning['choice'];
   verdict: RuleMeaning['verdict'];
-  readonly #registers = new Map<number, Value>();
 
-  /** Takes the next expression. False when kube-proxy's rules have no such expression. */
-  take(expression: Expression): boolean {
-    switch (expression.kind) {
-      case 'payload':
-      case 'fib':
-        return this.#load(expression.register, { kind: 'packet' });
-      case 'metaLoad': {
-        const isProtocol = expression.key === NFT_META.L4PROTO;
-        return this.#load(expression.register, { kind: isProtocol ? 'protocol' : 'packet' });
-      }
-      case 'numgen':
-        return this.#load(expression.register, { kind: 'number' });
-      case 'immediateData':
-        return this.#load(expression.register, { kind: 'constant', data: expression.data });
-      case 'bitwise':
-        return this.#load(expression.destination, { kind: 'packet', mask: expression.mask });
-      case 'metaSet':
-        this.marks = expression.key === NFT_META.MARK;
-        return this.marks;
+  /** Takes the next clause. False when kube-proxy's rules have no such clause. */
+  take(clause: Clause): boolean {
+    switch (clause.kind) {
       case 'cmp':
-        return this.#compare(expression);
+        return this.#compare(clause);
       case 'lookup':
-        return this.#lookUp(expression);
+        return this.#lookUp(clause);
+      case 'metaSet':
+        this.marks = clause.key === NFT_META.MARK;
+        return this.marks;
       case 'dynset':
-        this.remembers = { set: expression.set, timeoutMs: expression.timeoutMs };
+        this.remembers = { set: clause.set, timeoutMs: clause.timeoutMs };
         return true;
       case 'nat':
-        return this.#translate(expression);
+        return this.#translate(clause);
       case 'immediateVerdict':
-        this.verdict = { code: expression.code, chain: expression.chain };
+        this.verdict = { code: clause.code, chain: clause.chain };
         return true;
       case 'counter':
       case 'reject':
@@ -103,41 +72,35 @@ class RuleReader implements Mutable<RuleMeaning> {
     }
   }
 
-  #load(register: number, value: Value): true {
-    this.#registers.set(register, value);
-    return true;
-  }
-
-  #compare({ register, operation, data }: Extract<Expression, { kind: 'cmp' }>): boolean {
-    const value = this.#registers.get(register);
-    if (value?.kind === 'protocol') return operation === NFT_CMP.EQ;
-    if (value?.kind !== 'packet' || operation > NFT_CMP.NEQ) return false;
+  #compare({ data, operation, value }: ClauseOf<'cmp'>): boolean {
+    if (operation !== NFT_CMP.EQ && operation !== NFT_CMP.NEQ) return false;
     const inverted = operation === NFT_CMP.NEQ;
-    this.conditions.push({ kind: 'equals', data, mask: value.mask, inverted });
+    if (value.kind === 'metaLoad' && value.key === NFT_META.L4PROTO) return !inverted;
+    const [of, mask] = value.kind === 'bitwise' ? [value.of, value.mask] : [value, undefined];
+    if (!isOfPacket(of)) return false;
+    this.conditions.push({ kind: 'equals', data, mask, inverted });
     return true;
   }
 
-  #lookUp({ set, source, destination, flags }: Extract<Expression, { kind: 'lookup' }>): boolean {
-    const value = this.#registers.get(source);
-    if (destination === NFT_REG_VERDICT && value?.kind === 'number') {
-      this.choice = set;
-      return true;
+  #lookUp({ for: what, parts, set }: ClauseOf<'lookup'>): boolean {
+    if (what === 'verdict' && parts[0]?.kind === 'numgen') this.choice = set;
+    else if (what === 'presence' || what === 'absence') {
+      this.conditions.push({ kind: 'in set', set, inverted: what === 'absence' });
     }
-    if (destination !== noRegister) return this.#load(destination, { kind: 'looked up', set });
-    const inverted = (flags & NFT_LOOKUP_F_INV) !== 0;
-    this.conditions.push({ kind: 'in set', set, inverted });
     return true;
   }
 
-  #translate({ addressMin, portMin }: Extract<Expression, { kind: 'nat' }>): boolean {
-    const address = this.#registers.get(addressMin);
-    if (address?.kind === 'looked up') {
+  #translate({ address, port }: ClauseOf<'nat'>): boolean {
+    if (address?.kind === 'lookup') {
       this.destination = { kind: 'map', set: address.set };
       return true;
     }
-    const port = this.#registers.get(portMin);
-    if (address?.kind !== 'constant' || port?.kind !== 'constant') return false;
+    if (address?.kind !== 'immediateData' || port?.kind !== 'immediateData') return false;
     this.destination = { kind: 'endpoint', address: address.data, port: port.data };
     return true;
   }
+}
+
+function isOfPacket({ kind }: Value): boolean {
+  return kind === 'payload' || kind === 'fib' || kind === 'metaLoad';
 }

@@ -230,7 +230,7 @@ function changeOf(before: Headers, after: Headers): string | undefined {
 
 /** `rule 12 of chain inet firewalld filter_FORWARD: tcp dport 8080 drop` */
 function placeOfRule(event: TraceEvent, rule: Rule | undefined): string {
-  const text = rule === undefined ? '' : ruleText(event.family, rule);
+  const text = rule === undefined ? '' : ruleText(event.family, rule.bytes);
   const comment = rule === undefined || rule.comment === '' ? '' : ` "${rule.comment}"`;
   const place = `rule ${event.rule} of chain ${chainText(event)}`;
   return text === '' ? place : `${place}: ${text}${comment}`;

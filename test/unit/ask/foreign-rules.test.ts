@@ -1,5 +1,6 @@
 /** Rules of other programs that stop connections to a Service, and those that do not. */
 import { afterEach, describe, expect, it } from 'vitest';
+import { readClauses } from '../../../src/kernel/nft/clauses.ts';
 import { NF_INET } from '../../../src/kernel/nft/constants.ts';
 import {
   compileRule,
@@ -14,8 +15,8 @@ import {
   stateNew,
   statusDNAT,
 } from '../../../src/kernel/nft/rule.ts';
-import { expressions, nftOps } from '../../../src/kernel/ops.ts';
-import { RecordWriter, readRecords } from '../../../src/kernel/records.ts';
+import { nftOps } from '../../../src/kernel/ops.ts';
+import { RecordWriter } from '../../../src/kernel/records.ts';
 import { conntrackCodec, ctState } from '../../../src/kernel/xt/matches/conntrack.ts';
 import { markCodec, markIs } from '../../../src/kernel/xt/matches/mark.ts';
 import { parseCIDR } from '../../../src/net/address.ts';
@@ -236,10 +237,13 @@ describe('a rule of iptables', () => {
     isFromOutside: false,
   } as const;
 
+  const chains = (...statements: readonly Statement[]) => {
+    const rule = readRule(readClauses(compileRule(statements)), new Map());
+    return new Map([['in', [{ ...rule, text: () => '' }]]]);
+  };
+
   function stop(dport: number, ...statements: readonly Statement[]) {
-    const read = [...readRecords(expressions, compileRule(statements))];
-    const rule = { ...readRule(read, new Map()), text: () => '' };
-    return stopIn(new Map([['in', [rule]]]), 'in', false, { ...packet, dport })?.what;
+    return stopIn(chains(...statements), 'in', false, { ...packet, dport })?.what;
   }
 
   it('rejects or redirects by its target, and may only mark', () => {
@@ -277,11 +281,7 @@ describe('a rule of iptables', () => {
       return (out) => out.write('match', { name: 'addrtype', revision: 1, info });
     };
     const read = (...statements: readonly Statement[]) => {
-      const rule = {
-        ...readRule([...readRecords(expressions, compileRule(statements))], new Map()),
-      };
-      const chains = new Map([['in', [{ ...rule, text: () => '' }]]]);
-      return stopIn(chains, 'in', false, { ...packet, daddr: undefined })?.what;
+      return stopIn(chains(...statements), 'in', false, { ...packet, daddr: undefined })?.what;
     };
     expect(read(types(0, 4), target('DNAT'))).toBe('redirect');
     expect([stop(80, types(0, 4), drop), read(types(0, 8), drop)]).toEqual([undefined, undefined]);
@@ -304,11 +304,8 @@ describe('a rule of iptables', () => {
       return (out) => markCodec.write(markIs(bits, operator), out, {} as never);
     };
     const meets = (clearMark: number, ...of: Parameters<typeof mark>) => {
-      const rule = {
-        ...readRule([...readRecords(expressions, compileRule([mark(...of), drop]))], new Map()),
-      };
-      const chains = new Map([['in', [{ ...rule, text: () => '' }]]]);
-      return stopIn(chains, 'in', false, { ...packet, clearMark }) !== undefined;
+      const marked = chains(mark(...of), drop);
+      return stopIn(marked, 'in', false, { ...packet, clearMark }) !== undefined;
     };
     expect([meets(0x4000, 0x4000, '!='), meets(0x4000, 0x4000, '==')]).toEqual([true, false]);
     expect([meets(0, 0x4000, '!='), meets(0x4000, 0xc000, '!=')]).toEqual([false, false]);

@@ -1,9 +1,8 @@
 /** Reads base chains of other programs that can stop packets, with the chains that they jump to. */
 import { createHash } from 'node:crypto';
 import type { KernelReader, ReplyOf, TableName } from '../../../kernel/kernel.ts';
+import { readClauses } from '../../../kernel/nft/clauses.ts';
 import { NFPROTO, VERDICT } from '../../../kernel/nft/constants.ts';
-import { expressions } from '../../../kernel/ops.ts';
-import { readRecords } from '../../../kernel/records.ts';
 import { chainText, ruleText } from '../../../kernel/rule-text.ts';
 import { builtInChains } from '../../../kernel/xt/tables.ts';
 import type { ModeName } from '../../../modes/mode.ts';
@@ -138,14 +137,14 @@ class TableReader {
   async #rule(rule: ReplyOf<'rule'>): Promise<WalkedRule> {
     const { comment, expressions: bytes, family, handle } = rule;
     this.#hash.update(`${rule.chain} ${handle} ${comment}\n`).update(bytes);
-    const read = [...readRecords(expressions, bytes)];
-    if (read.some(({ kind }) => kind === 'lookup')) await this.#readSets();
+    const clauses = readClauses(bytes);
+    if (clauses.some(({ kind }) => kind === 'lookup')) await this.#readSets();
     const text = (): string => {
       const remark = comment === '' ? '' : ` comment "${comment}"`;
-      const words = ruleText(family, { bytes, expressions: read });
+      const words = ruleText(family, bytes);
       return `rule ${handle} of chain ${chainText(rule)}: ${words}${remark}`;
     };
-    return { ...readRule(read, this.#sets), text };
+    return { ...readRule(clauses, this.#sets), text };
   }
 
   async #readSets(): Promise<void> {

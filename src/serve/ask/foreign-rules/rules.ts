@@ -1,17 +1,14 @@
-/** Reads expressions of rules as conditions on a packet's destination, and what they lead to. */
+/** Reads rules as conditions on a packet's destination, and what they lead to. */
+import type { Clause, ClauseOf, Value } from '../../../kernel/nft/clauses.ts';
 import {
   NFPROTO,
   NFT_CMP,
   NFT_CT,
-  NFT_LOOKUP_F_INV,
   NFT_META,
   NFT_NAT_DNAT,
   NFT_PAYLOAD,
-  NFT_REG_VERDICT,
-  slotOf,
   VERDICT,
 } from '../../../kernel/nft/constants.ts';
-import { type Expression, noRegister } from '../../../kernel/ops.ts';
 import type { Family } from '../../../net/address.ts';
 import type { Members } from './sets.ts';
 import type { Action, Condition, FirstPacket } from './walk.ts';
@@ -20,22 +17,8 @@ import { readMatch, targetAction } from './xt.ts';
 /** Bytes of a packet, or of what is known of it; undefined: not known. */
 type Load = (packet: FirstPacket) => Uint8Array | undefined;
 
-interface Register {
-  readonly load: Load;
-  /** It has the mark, of which some bits may be known. */
-  readonly isMark?: boolean;
-  readonly length: number;
-}
-
 const unknown: Condition = () => undefined;
 const nothing: Load = () => undefined;
-const inputName: Load = () => undefined;
-const loopbackName = Buffer.from('lo\0');
-
-/** NFT_META_*, beyond those of constants.ts. */
-const META = { PROTOCOL: 1, NFPROTO: 15 } as const;
-/** NFT_CMP_*, likewise. */
-const CMP = { LT: 2, LTE: 3, GTE: 5 } as const;
 /** NF_CT_STATE_INVALID_BIT, and NF_CT_STATE_BIT(IP_CT_NEW). */
 const ctState = { invalid: Uint8Array.of(1, 0, 0, 0), new: Uint8Array.of(8, 0, 0, 0) } as const;
 
@@ -52,11 +35,11 @@ const leaving: ReadonlySet<string> = new Set(['queue', 'synproxy', 'fwd']);
 
 /** `sets`: those of the table whose elements were read. */
 export function readRule(
-  expressions: readonly Expression[],
+  clauses: readonly Clause[],
   sets: ReadonlyMap<string, Members>,
 ): { readonly conditions: readonly Condition[]; readonly action: Action } {
   const reader = new Reader(sets);
-  for (const one of expressions) reader.read(one);
+  for (const one of clauses) reader.read(one);
   return reader;
 }
 
@@ -64,168 +47,58 @@ class Reader {
   readonly conditions: Condition[] = [];
   action: Action = { kind: 'none' };
   readonly #sets: ReadonlyMap<string, Members>;
-  /** By 32-bit register, 0 … 15. */
-  readonly #registers = new Map<number, Register>();
 
   constructor(sets: ReadonlyMap<string, Members>) {
     this.#sets = sets;
   }
 
-  read(expression: Expression): void {
-    switch (expression.kind) {
-      case 'payload':
-        this.#load(expression.register, payload(expression), expression.length);
-        break;
-      case 'metaLoad':
-        this.#load(expression.register, meta(expression.key), 4, expression.key === NFT_META.MARK);
-        break;
-      case 'ctLoad':
-        this.#load(expression.register, ct(expression.key), 4);
-        break;
-      case 'immediateData':
-        this.#load(expression.register, () => expression.data, expression.data.length);
-        break;
-      case 'bitwise':
-        this.#bitwise(expression);
-        break;
+  read(clause: Clause): void {
+    switch (clause.kind) {
       case 'cmp':
-        this.conditions.push(this.#compare(expression));
+        this.conditions.push(comparison(clause));
         break;
       case 'lookup':
-        this.#lookup(expression);
+        if (clause.for === 'verdict') this.action = { kind: 'unsure' };
+        else this.conditions.push(this.#membership(clause));
+        break;
+      case 'dynset':
+        this.conditions.push(unknown);
         break;
       case 'match':
-        this.conditions.push(...readMatch(expression));
+        this.conditions.push(...readMatch(clause));
         break;
-      case 'unknown':
-        this.#unknown(expression.name);
-        break;
-      default:
-        this.#statement(expression);
-    }
-  }
-
-  #statement(expression: Expression): void {
-    switch (expression.kind) {
       case 'immediateVerdict':
-        this.action = verdict(expression.code, expression.chain);
+        this.action = verdict(clause.code, clause.chain);
         break;
       case 'reject':
         this.action = { kind: 'reject' };
         break;
       case 'nat':
-        this.action = { kind: expression.type === NFT_NAT_DNAT ? 'redirect' : 'accept' };
+        this.action = { kind: clause.type === NFT_NAT_DNAT ? 'redirect' : 'accept' };
         break;
       case 'masquerade':
         this.action = { kind: 'accept' };
         break;
       case 'target':
-        this.action = targetAction(expression.name);
+        this.action = targetAction(clause.name);
         break;
-      case 'counter':
+      case 'unknown':
+        this.#unknown(clause.name);
+        break;
       case 'metaSet':
+      case 'counter':
       case 'flowOffload':
         break;
-      case 'dynset':
-        this.conditions.push(unknown);
-        break;
-      case 'byteorder':
-        this.#load(expression.destination, nothing, expression.length);
-        break;
-      default:
-        if ('register' in expression) this.#load(expression.register, nothing, 4);
     }
   }
 
-  #load(register: number, load: Load, length: number, isMark = false): void {
-    this.#registers.set(slotOf(register), { load, length, isMark });
-  }
-
-  #at(register: number): Register {
-    return this.#registers.get(slotOf(register)) ?? { load: nothing, length: 4 };
-  }
-
-  #bitwise({ destination, length, mask, source, xor }: Extract<Expression, { kind: 'bitwise' }>) {
-    const { isMark, load } = this.#at(source);
-    const masked: Load = (packet) =>
-      (isMark ? clearBits(packet, mask) : load(packet))?.map(
-        (byte, i) => (byte & (mask[i] ?? 0xff)) ^ (xor[i] ?? 0),
-      );
-    this.#load(destination, masked, length);
-  }
-
-  #compare({ data, operation, register }: Extract<Expression, { kind: 'cmp' }>): Condition {
-    const { load } = this.#at(register);
-    const isLoopback =
-      load === inputName && Buffer.compare(data.subarray(0, 3), loopbackName) === 0;
-    if (isLoopback && operation === NFT_CMP.EQ) {
-      return ({ isFromOutside }) => (isFromOutside ? false : undefined);
-    }
-    return (packet) => {
-      const value = load(packet)?.subarray(0, data.length);
-      if (value === undefined || value.length < data.length) return undefined;
-      const order = Buffer.compare(value, data);
-      switch (operation) {
-        case NFT_CMP.EQ:
-          return order === 0;
-        case NFT_CMP.NEQ:
-          return order !== 0;
-        case CMP.LT:
-          return order < 0;
-        case CMP.LTE:
-          return order <= 0;
-        case NFT_CMP.GT:
-          return order > 0;
-        case CMP.GTE:
-          return order >= 0;
-        default:
-          return undefined;
-      }
-    };
-  }
-
-  #lookup({ destination, flags, set, source }: Extract<Expression, { kind: 'lookup' }>): void {
-    if (destination === NFT_REG_VERDICT) {
-      this.action = { kind: 'unsure' };
-      return;
-    }
-    if (destination !== noRegister) {
-      this.#load(destination, nothing, 4);
-      this.conditions.push(unknown);
-      return;
-    }
+  #membership({ for: what, parts, set }: ClauseOf<'lookup'>): Condition {
     const members = this.#sets.get(set);
-    if (members === undefined) {
-      this.conditions.push(unknown);
-      return;
-    }
-    const key = this.#key(source, members.keyLength);
-    const isInverted = (flags & NFT_LOOKUP_F_INV) !== 0;
-    this.conditions.push((packet) => {
-      const value = key(packet);
-      return value === undefined ? undefined : members.has(value) !== isInverted;
-    });
-  }
-
-  /** The parts of a concatenation, each padded to 4 bytes. */
-  #key(source: number, length: number): Load {
-    const parts: Register[] = [];
-    for (let at = 0; at < length; ) {
-      const part = this.#registers.get(slotOf(source) + at / 4);
-      if (part === undefined) return nothing;
-      parts.push(part);
-      at += (part.length + 3) & ~3;
-    }
+    if (what === 'value' || members === undefined) return unknown;
+    const load = concatenated(parts, members.keyLength);
     return (packet) => {
-      const key = new Uint8Array((length + 3) & ~3);
-      let at = 0;
-      for (const { length: size, load } of parts) {
-        const value = load(packet);
-        if (value === undefined || at + value.length > key.length) return undefined;
-        key.set(value, at);
-        at += (size + 3) & ~3;
-      }
-      return key.subarray(0, length);
+      const value = load(packet);
+      return value === undefined ? undefined : members.has(value) === (what === 'presence');
     };
   }
 
@@ -235,6 +108,77 @@ class Reader {
     else if (leaving.has(name)) this.action = { kind: 'unsure' };
     else this.conditions.push(unknown);
   }
+}
+
+const loopbackName = Buffer.from('lo\0');
+
+function comparison({ data, operation, value }: ClauseOf<'cmp'>): Condition {
+  const isInput = value.kind === 'metaLoad' && value.key === NFT_META.IIFNAME;
+  const isLoopback = isInput && Buffer.compare(data.subarray(0, 3), loopbackName) === 0;
+  if (isLoopback && operation === NFT_CMP.EQ) {
+    return ({ isFromOutside }) => (isFromOutside ? false : undefined);
+  }
+  const load = loadOf(value);
+  return (packet) => {
+    const bytes = load(packet)?.subarray(0, data.length);
+    if (bytes === undefined || bytes.length < data.length) return undefined;
+    const order = Buffer.compare(bytes, data);
+    switch (operation) {
+      case NFT_CMP.EQ:
+        return order === 0;
+      case NFT_CMP.NEQ:
+        return order !== 0;
+      case NFT_CMP.LT:
+        return order < 0;
+      case NFT_CMP.LTE:
+        return order <= 0;
+      case NFT_CMP.GT:
+        return order > 0;
+      case NFT_CMP.GTE:
+        return order >= 0;
+      default:
+        return undefined;
+    }
+  };
+}
+
+/** The parts of a key of `length` bytes, each padded to 4. */
+function concatenated(parts: readonly Value[], length: number): Load {
+  const loads = parts.map(loadOf);
+  return (packet) => {
+    const key = new Uint8Array((length + 3) & ~3);
+    let at = 0;
+    for (const load of loads) {
+      const value = load(packet);
+      if (value === undefined || at + value.length > length) return undefined;
+      key.set(value, at);
+      at += (value.length + 3) & ~3;
+    }
+    return at >= length ? key.subarray(0, length) : undefined;
+  };
+}
+
+function loadOf(value: Value): Load {
+  switch (value.kind) {
+    case 'payload':
+      return payload(value);
+    case 'metaLoad':
+      return meta(value.key);
+    case 'ctLoad':
+      return ct(value.key);
+    case 'immediateData':
+      return () => value.data;
+    case 'bitwise':
+      return masked(value);
+    default:
+      return nothing;
+  }
+}
+
+function masked({ mask, of, xor }: Extract<Value, { kind: 'bitwise' }>): Load {
+  const isMark = of.kind === 'metaLoad' && of.key === NFT_META.MARK;
+  const load: Load = isMark ? (packet) => clearBits(packet, mask) : loadOf(of);
+  return (packet) => load(packet)?.map((byte, i) => (byte & (mask[i] ?? 0xff)) ^ (xor[i] ?? 0));
 }
 
 function verdict(code: number, chain: string): Action {
@@ -254,7 +198,7 @@ function verdict(code: number, chain: string): Action {
   }
 }
 
-function payload({ base, length, offset }: Extract<Expression, { kind: 'payload' }>): Load {
+function payload({ base, length, offset }: Extract<Value, { kind: 'payload' }>): Load {
   if (base === NFT_PAYLOAD.TRANSPORT_HEADER) {
     if (offset !== 2 || length !== 2) return nothing;
     return ({ dport }) => Uint8Array.of(dport >> 8, dport & 0xff);
@@ -280,12 +224,10 @@ function meta(key: number): Load {
   switch (key) {
     case NFT_META.L4PROTO:
       return ({ protocol }) => Uint8Array.of(protocol);
-    case META.NFPROTO:
+    case NFT_META.NFPROTO:
       return ({ family }) => Uint8Array.of(NFPROTO[family]);
-    case META.PROTOCOL:
+    case NFT_META.PROTOCOL:
       return ({ family }) => header[family].ethertype;
-    case NFT_META.IIFNAME:
-      return inputName;
     default:
       return nothing;
   }

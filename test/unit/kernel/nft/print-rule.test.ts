@@ -47,6 +47,9 @@ describe('a rule of another program', () => {
     );
     expect(said(network(8, 1), cmp(4, 9))).toBe('@nh,64,8 > 0x09');
     expect(said(meta(10), cmp(0, 0xe8, 3, 0, 0))).toBe('meta skuid 1000');
+    expect(said(meta(10), cmp(5, 0xe8, 3, 0, 0), cmp(3, 0xe9, 3, 0, 0))).toBe(
+      'meta skuid >= 1000 meta skuid <= 1001',
+    );
     expect(
       said(constant(1, 10, 0, 0, 9), constant(2, 31, 144), { ...nat, addressMin: 1, portMin: 2 }),
     ).toBe('dnat to 10.0.0.9 port 8080');
