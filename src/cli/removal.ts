@@ -3,7 +3,7 @@ import { ownTable as countingTable } from '../failure-detection/layout.ts';
 import { ownTable as fastPathTable } from '../fast-path/layout.ts';
 import { isAbsence } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import { makerOf, type OwnTable, removeTable, tableText } from '../kernel/nft/own-table.ts';
+import { makerOf, type OwnTableName, removeTable, tableText } from '../kernel/nft/own-table.ts';
 import type { ProxyMode } from '../modes/mode.ts';
 import { families } from '../net/address.ts';
 import { hasSign, removeSign, signText } from '../takeover/sign.ts';
@@ -79,7 +79,7 @@ export function ofFeatures(kernel: Kernel): Removal[] {
   ];
 }
 
-function ofTable(kernel: Kernel, feature: string, table: OwnTable): Removal {
+function ofTable(kernel: Kernel, feature: string, table: OwnTableName): Removal {
   return ofFeature(feature, `table ${tableText(table)}`, {
     isThere: async () => (await makerOf(kernel, table)) === 'ours',
     remove: () => removeTable(kernel, table),

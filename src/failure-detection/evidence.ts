@@ -3,7 +3,7 @@
  * counted, and from probes that this port requested. Ports share only the kernel's counts, so no
  * Service can eject the endpoints of another one, or keep them. Pure.
  */
-import type { Counts } from './table.ts';
+import type { Counts } from './counts.ts';
 
 /** How long an endpoint may take to answer. */
 export const patienceMs = 1000;
@@ -74,6 +74,8 @@ export class Evidence {
    * are among the attempts or will be.
    */
   note(counts: Counts, probes: number, beganMs: number, endedMs: number): void {
+    // Another program has deleted the element, and it was made again.
+    if (counts.attempts < this.#counts.attempts) this.restart(probes);
     const hasAnswered = counts.answers > this.#counts.answers;
     this.#counts = counts;
     this.#probes = probes;

@@ -1,12 +1,11 @@
 /**
  * Follows the endpoints of Services that request it: what is sent to them and what they answer, as
- * the kernel counts it (`table.ts`) and as probes show it. Endpoints that answer nothing are
+ * the kernel counts it (`counts.ts`) and as probes show it. Endpoints that answer nothing are
  * ejected from the pools of this node, and return (`pool.ts`). Without such a Service there is no
  * table, no timer and no record.
  */
 import type { Kernel } from '../kernel/kernel.ts';
-import { NFPROTO } from '../kernel/nft/constants.ts';
-import { tableText } from '../kernel/nft/own-table.ts';
+import { OwnTable, tableText } from '../kernel/nft/own-table.ts';
 import { type CIDR, type Family, families, parseCIDR } from '../net/address.ts';
 import type { EndpointKey } from '../net/endpoint-list.ts';
 import type {
@@ -30,13 +29,13 @@ import {
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { Runner } from '../time/runner.ts';
+import { readCounts } from './counts.ts';
 import { noCounts } from './evidence.ts';
 import type { Known } from './exemptions.ts';
-import { ownTable, tableName } from './layout.ts';
+import { contents, ownTable } from './layout.ts';
 import type { Change } from './pool.ts';
 import { type FollowedPort, FollowedPorts, type PortMember } from './ports.ts';
 import { type Probed, Prober, type ProberOptions, type Turn } from './prober.ts';
-import { CountingTable } from './table.ts';
 
 /** The part of a log that this needs. */
 interface Log {
@@ -92,7 +91,7 @@ const noIds: ReadonlySet<string> = new Set();
 
 export class FailureDetection implements EndpointHealth, DetectionView {
   readonly #options: FailureDetectionOptions;
-  readonly #tables: Readonly<Record<Family, CountingTable>>;
+  readonly #tables: Readonly<Record<Family, OwnTable>>;
   readonly #ports: FollowedPorts;
   /** Ids of the ports of each Service. */
   readonly #ofService = new Map<string, ReadonlySet<string>>();
@@ -110,11 +109,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   #podCIDRs: readonly CIDR[] | undefined;
   #nodeCIDRs: readonly string[] | undefined;
   #state: DetectionState = { kind: 'off' };
-  /** Our tables may exist. */
-  #mayBeThere = true;
   /** The last state that was logged. */
   #logged = '';
-  #stopWatching: (() => void) | undefined;
   readonly #looks: Runner;
   #turns = 0;
   readonly #pacer: Pacer;
@@ -129,8 +125,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     const restMs = (tookMs: number): number => this.#restMs(tookMs);
     this.#looks = new Runner({ clock, work: () => this.#look(), restMs });
     this.#tables = {
-      IPv4: new CountingTable(kernel, 'IPv4'),
-      IPv6: new CountingTable(kernel, 'IPv6'),
+      IPv4: new OwnTable(kernel, ownTable('IPv4')),
+      IPv6: new OwnTable(kernel, ownTable('IPv6')),
     };
     const serviceCIDRs = (family: Family) => state.serviceCIDRs(family);
     const podCIDRs = () => this.#knownPodCIDRs();
@@ -247,7 +243,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
 
   /** The tables stay: the next process replaces or removes them. */
   async close(): Promise<void> {
-    this.#unwatch();
+    for (const table of Object.values(this.#tables)) table.unwatch();
     await this.#looks.stop();
   }
 
@@ -318,6 +314,10 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     if (pool.release()) this.#options.state.touch(service);
   }
 
+  get #mayBeThere(): boolean {
+    return Object.values(this.#tables).some((table) => table.mayBeThere);
+  }
+
   #wake(): void {
     if (this.#ports.size > 0 || this.#resolved.size > 0 || this.#mayBeThere) this.#looks.soon();
   }
@@ -345,22 +345,18 @@ export class FailureDetection implements EndpointHealth, DetectionView {
 
   /** Brings the tables up to date, and reads them. */
   async #count(): Promise<void> {
-    const { clock } = this.#options;
+    const { clock, kernel } = this.#options;
     // A kernel that cannot count is asked again at intervals.
     this.#turns += 1;
     if (this.#state.kind === 'unavailable' && this.#turns % restFactor !== 0) return;
-    this.#watch();
     for (const family of families) {
-      const table = this.#tables[family];
-      const followed = this.#ports.followed(family);
-      if (followed.size === 0) {
-        if (this.#mayBeThere || table.isMade) await table.remove();
+      if (this.#ports.followed(family).size === 0) {
+        await this.#tables[family].remove();
         continue;
       }
-      const isMade = (await table.follow(new Set(followed.keys()))) === 'made';
-      if (isMade) this.#restart(family);
+      if (!(await this.#bring(family))) return;
       const beganMs = clock.now();
-      const counts = await table.read(this.#pacer.pause);
+      const counts = await readCounts(kernel, family, this.#pacer.pause);
       const endedMs = clock.now();
       for (const port of this.#ports.all) {
         if (port.family !== family) continue;
@@ -373,8 +369,25 @@ export class FailureDetection implements EndpointHealth, DetectionView {
         await this.#pacer.pause();
       }
     }
-    this.#mayBeThere = false;
     this.#counts();
+  }
+
+  /** Resolves to whether the table counts what is followed; otherwise the next look tries again. */
+  async #bring(family: Family): Promise<boolean> {
+    const keys = new Set(this.#ports.followed(family).keys());
+    const elements = {
+      keys: { attempts: keys, resets: keys, answers: keys },
+      devices: noIds,
+    } as const;
+    // What an earlier process has counted is not known.
+    const replaces = (_: unknown, isOurs: boolean): boolean => !isOurs;
+    const { kind } = await this.#tables[family].bring(contents[family], elements, replaces);
+    if (kind === 'again') return false;
+    if (kind === 'foreign') {
+      throw new Error(`another program made table ${tableText(ownTable(family))}`);
+    }
+    if (kind !== 'kept') this.#restart(family);
+    return true;
   }
 
   /** The kernel counts from zero. */
@@ -460,34 +473,14 @@ export class FailureDetection implements EndpointHealth, DetectionView {
 
   /** Nothing is followed. */
   async #end(): Promise<void> {
-    this.#unwatch();
     this.#logged = '';
     this.#loggedReasons.clear();
     this.#state = { kind: 'off' };
     for (const family of families) {
-      if (!this.#mayBeThere && !this.#tables[family].isMade) continue;
       if (!(await this.#tables[family].remove())) continue;
       const table = tableText(ownTable(family));
       this.#options.log.info({ table }, 'Removed the table of failure detection');
     }
-    this.#mayBeThere = false;
-  }
-
-  #watch(): void {
-    if (this.#stopWatching !== undefined) return;
-    const tables = families.map((family) => ({ family: NFPROTO[family], table: tableName }));
-    const changed = (): void => {
-      for (const family of families) this.#tables[family].doubt();
-    };
-    const ended = (): void => {
-      this.#stopWatching = undefined;
-    };
-    this.#stopWatching = this.#options.kernel.watch(tables, { changed, ended });
-  }
-
-  #unwatch(): void {
-    this.#stopWatching?.();
-    this.#stopWatching = undefined;
   }
 
   #counts(): void {

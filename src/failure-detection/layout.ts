@@ -5,7 +5,7 @@
  */
 import { baseChain, type ChainDefinition } from '../kernel/nft/chain.ts';
 import { NF_INET, NFPROTO } from '../kernel/nft/constants.ts';
-import type { OwnTable } from '../kernel/nft/own-table.ts';
+import type { OwnContent, OwnTableName } from '../kernel/nft/own-table.ts';
 import {
   daddr,
   dport,
@@ -21,13 +21,13 @@ import {
   saddr,
   sport,
 } from '../kernel/nft/rule.ts';
-import type { SetDefinition } from '../kernel/nft/sets.ts';
+import { fieldsOfSet, type SetDefinition } from '../kernel/nft/sets.ts';
 import { addressType } from '../modes/nft-table/parts.ts';
 import type { Family } from '../net/address.ts';
 
-export const tableName = 'fairlead-failure-detection';
+const tableName = 'fairlead-failure-detection';
 
-export function ownTable(family: Family): OwnTable {
+export function ownTable(family: Family): OwnTableName {
   const comment = 'answers of endpoints, by Fairlead';
   return { family: NFPROTO[family], table: tableName, comment };
 }
@@ -61,7 +61,7 @@ const priority = -10;
  * The target of a jump comes first. A packet from one address of the node to another passes all
  * hooks: it is counted where it is delivered, and its answer where it is sent.
  */
-export function chainsOf(family: Family): readonly ChainDefinition[] {
+function chainsOf(family: Family): readonly ChainDefinition[] {
   const to = [daddr(family), l4proto, dport];
   const from = [saddr(family), l4proto, sport];
   const requests: ChainDefinition = {
@@ -96,3 +96,13 @@ export function chainsOf(family: Family): readonly ChainDefinition[] {
     hook('postrouting', NF_INET.POST_ROUTING, matchOutputInterface('!=', 'lo'), count.to),
   ];
 }
+
+function contentOf(family: Family): OwnContent {
+  const sets = Object.values(setsOf(family)).map((set) => fieldsOfSet(family, tableName, set));
+  return { chains: chainsOf(family), sets };
+}
+
+export const contents = {
+  IPv4: contentOf('IPv4'),
+  IPv6: contentOf('IPv6'),
+} as const satisfies Record<Family, OwnContent>;

@@ -7,10 +7,10 @@ import { type EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type { DetectionMode } from '../state/detection.ts';
 import { type Forwarding, forwardingId } from '../state/types.ts';
+import type { Counts } from './counts.ts';
 import { Evidence, noCounts } from './evidence.ts';
 import { Exemptions, type Known } from './exemptions.ts';
 import { type Member, Pool } from './pool.ts';
-import type { Counts } from './table.ts';
 
 /**
  * The most endpoints that are followed: of one port, of one namespace, of all. An endpoint counts

@@ -4,7 +4,9 @@ import { binary, destinationKey } from '../modes/elements.ts';
 import type { Family } from '../net/address.ts';
 import { type ForwardingsByKey, forwardingKey, type Service } from '../state/types.ts';
 import type { Pause } from '../time/pacer.ts';
-import type { Excluded } from './observation.ts';
+
+/** Keys of frontends, as `binary` has them. */
+export type Excluded = Readonly<Record<Family | 'nodePort', ReadonlySet<string>>>;
 
 /** What is desired of a family. */
 export interface DesiredFamily {

@@ -4,10 +4,8 @@
  * independent of the modes: without it, only speed is lost.
  */
 import type { ReadableFiles } from '../host/files.ts';
-import { isKernelError, orElse } from '../kernel/errors.ts';
-import { refusal } from '../kernel/failures.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import { removeTable, tableText } from '../kernel/nft/own-table.ts';
+import { type OwnContent, OwnTable, tableText } from '../kernel/nft/own-table.ts';
 import type { ModeName } from '../modes/mode.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Service } from '../state/types.ts';
@@ -15,10 +13,8 @@ import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { Runner } from '../time/runner.ts';
 import { devicesOf, readLinks } from './devices.ts';
-import { type Desired, difference } from './difference.ts';
 import { type DesiredFamily, excludedBy, isResolved } from './excluded.ts';
-import { inTable, ownTable } from './layout.ts';
-import { observe } from './observation.ts';
+import { content, elementsOf, excludesMore, ownTable } from './layout.ts';
 import { probe } from './probe.ts';
 
 /** The part of a log that this needs. */
@@ -73,12 +69,17 @@ const resolvingMs = 10_000;
 const clearEveryMs = 30_000;
 /** The work of an update rests after this time, so that others have the event loop. */
 const sliceMs = 2;
-/** After this number of attempts that a concurrent change made useless, the update waits. */
-const attemptsMax = 5;
+
+interface Wish {
+  readonly packets: number;
+  readonly mode: ModeName;
+  readonly content: OwnContent;
+}
 
 export class FastPath {
   readonly #options: FastPathOptions;
-  #wish: { readonly packets: number; readonly mode: ModeName } | undefined;
+  #wish: Wish | undefined;
+  readonly #table: OwnTable;
   #state: FastPathState = { kind: 'off' };
   /** Services that opt out, by key. */
   #excluded = new Map<string, Service>();
@@ -86,11 +87,9 @@ export class FastPath {
   readonly #refused = new Map<string, string>();
   /** The kernel's features were probed. */
   #isProbed = false;
-  /** Our table may exist. */
-  #mayBeThere = true;
   /** The state that was logged last. */
   #logged = '';
-  #stopWatching: (() => void)[] = [];
+  #stopWatchingLinks: (() => void) | undefined;
   readonly #updates: Runner;
   /** `Clock.now` until which Services are waited for; undefined: they were not looked for yet. */
   #resolvingUntilMs: number | undefined;
@@ -109,6 +108,7 @@ export class FastPath {
     const restMs = (tookMs: number): number =>
       this.#isNew ? 0 : Math.min(restMostMs, restFactor * tookMs);
     this.#updates = new Runner({ clock: options.clock, work: () => this.#work(), restMs });
+    this.#table = new OwnTable(options.kernel, ownTable, () => this.#updates.soon(settleMs));
   }
 
   get state(): FastPathState {
@@ -128,7 +128,9 @@ export class FastPath {
   /** Applies the configuration as soon as possible. */
   choose({ fastPath, fastPathPackets: packets }: FastPathConfig, mode: ModeName): void {
     const before = this.#wish;
-    const wish = fastPath === 'off' ? undefined : { packets, mode };
+    const same = before?.packets === packets ? before.content : undefined;
+    const wish =
+      fastPath === 'off' ? undefined : { packets, mode, content: same ?? content(packets) };
     if (before?.packets === wish?.packets && before?.mode === wish?.mode && this.#isProbed) return;
     this.#wish = wish;
     this.#isProbed = false;
@@ -161,7 +163,8 @@ export class FastPath {
 
   /** Stops following changes; the table stays in the kernel. */
   async close(): Promise<void> {
-    this.#unwatch();
+    this.#table.unwatch();
+    this.#unwatchLinks();
     await this.#updates.stop();
   }
 
@@ -190,11 +193,12 @@ export class FastPath {
     }
   }
 
-  /** Resolves to whether that has to wait for the first lists. */
+  /** Resolves to whether it has to wait, or to be tried again. */
   async #update(): Promise<boolean> {
     const wish = this.#wish;
     if (wish === undefined) {
-      await this.#end({ kind: 'off' });
+      await this.#end();
+      this.#state = { kind: 'off' };
       return false;
     }
     if (!this.#options.state.synced) return true;
@@ -204,15 +208,12 @@ export class FastPath {
     }
     const because = await this.#obstacle(wish.mode);
     if (because !== undefined) {
-      this.#logUnavailable(because);
-      await this.#end({ kind: 'unavailable', because });
+      await this.#end();
+      this.#lacks(because);
       return false;
     }
-    this.#watch();
-    for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-      if (await this.#compare(wish.packets)) return false;
-    }
-    throw new Error('devices or rules change all the time');
+    this.#watchLinks();
+    return this.#follow(wish);
   }
 
   /** Whether Services that opt out are to be resolved yet: a table that is there has them. */
@@ -237,39 +238,49 @@ export class FastPath {
     return undefined;
   }
 
-  /** @returns whether the comparison is over: the table is as desired, or cannot be. */
-  async #compare(packets: number): Promise<boolean> {
-    const { host, kernel } = this.#options;
+  /** Resolves to whether a device was removed or refused, so that it has to be tried again. */
+  async #follow({ content, packets }: Wish): Promise<boolean> {
+    const { clock, families, host, kernel, log } = this.#options;
     const found = devicesOf(await readLinks(kernel), host ?? { read: () => undefined });
     // Another device may get the name: each pod has a new one.
     for (const name of this.#refused.keys()) if (!found.names.has(name)) this.#refused.delete(name);
     const names = [...found.names].filter((name) => !this.#refused.has(name));
     const because = found.obstacle ?? (names.length === 0 ? this.#refusals() : undefined);
     if (because !== undefined) {
-      this.#logUnavailable(because);
       await this.#remove();
-      this.#state = { kind: 'unavailable', because };
-      return true;
+      this.#lacks(because);
+      return false;
     }
-    const isInterrupted = (error: unknown): boolean => isKernelError(error, 'EINTR');
-    const observed = await orElse(observe(kernel, packets), undefined, isInterrupted);
-    if (observed === undefined) return false;
-    if (observed.table === 'foreign') {
-      this.#logUnavailable(`another program made table ${ownText}`);
-      this.#state = { kind: 'unavailable', because: `another program made table ${ownText}` };
-      return true;
-    }
-    const { clock, families } = this.#options;
     const { pause } = new Pacer(clock, sliceMs);
     const excluded = await excludedBy([...this.#excluded.values()], [...families()], pause);
-    const clears = this.#clearsInMs > 0 ? 'none' : this.#mustClear ? 'all' : 'newly excluded';
-    const desired: Desired = { packets, devices: new Set(names), excluded, clears };
-    if (!(await this.#bring(observed, desired))) return false;
+    const desired = elementsOf(new Set(names), excluded);
+    const mayClear = this.#clearsInMs === 0;
+    let gains = false;
+    const brought = await this.#table.bring(content, desired, (held) => {
+      gains = excludesMore(held, desired);
+      return mayClear && (gains || this.#mustClear);
+    });
+    if (brought.kind === 'foreign') {
+      this.#lacks(`another program made table ${ownText}`);
+      return false;
+    }
+    if (brought.kind === 'again') {
+      for (const [device, err] of brought.refused) {
+        this.#refused.set(device, err);
+        log.warn({ device, err }, 'Kernel rejected fast path device; using the rules');
+      }
+      this.#updates.soon();
+      return true;
+    }
+    if (brought.kind === 'replaced') this.#clearedMs = clock.now();
+    if (brought.kind === 'repaired') {
+      log.warn({ table: ownText }, 'Repaired fast path that another program changed');
+    }
+    this.#mustClear = brought.kind === 'kept' && (this.#mustClear || gains);
     if (this.#mustClear) this.#updates.soon(this.#clearsInMs);
-    this.#mayBeThere = true;
     this.#state = { kind: 'flowtable', packets, devices: names.length };
     this.#logUse(packets, names);
-    return true;
+    return false;
   }
 
   /** After this time, all connections may leave the flowtable again. */
@@ -277,73 +288,38 @@ export class FastPath {
     return Math.max(0, this.#clearedMs + clearEveryMs - this.#options.clock.now());
   }
 
-  /** @returns false if a device was removed or refused: compare again. */
-  async #bring(...what: Parameters<typeof difference>): Promise<boolean> {
-    const { kernel, log } = this.#options;
-    const { added, gains, isKept, isReplaced, ops } = difference(...what);
-    if (ops.length === 0) return true;
-    const result = await kernel.apply(ops);
-    if (result.kind === 'applied') {
-      // One that another program has changed is replaced in any case.
-      if (isReplaced && what[0].isIntact) this.#clearedMs = this.#options.clock.now();
-      this.#mustClear = isKept && (this.#mustClear || gains);
-      if (isReplaced && !what[0].isIntact && this.#state.kind === 'flowtable') {
-        log.warn({ table: ownText }, 'Repaired fast path that another program changed');
-      }
-      return true;
-    }
-    let isKnown = false;
-    for (const { code, message, op } of result.failures) {
-      const device = op === undefined ? undefined : added.get(op);
-      // ENOENT, ENODEV: it was removed since. EINTR, EAGAIN and the like: the kernel was busy.
-      if (code === 'ENOENT' || code === 'ENODEV') isKnown = true;
-      else if (device !== undefined && !passing.has(code)) {
-        isKnown = true;
-        this.#refused.set(device, `${message} (${code})`);
-        log.warn({ device, err: message }, 'Kernel rejected fast path device; using the rules');
-      }
-    }
-    if (isKnown) return false;
-    throw refusal('nft.apply', `table ${ownText}`, result.failures[0]!);
-  }
-
   #refusals(): string {
     const all = [...this.#refused].map(([name, why]) => `${name}: ${why}`);
     return `the kernel refuses its devices: ${all.join('; ')}`;
   }
 
-  async #end(state: FastPathState): Promise<void> {
-    this.#unwatch();
+  async #end(): Promise<void> {
+    this.#unwatchLinks();
+    this.#refused.clear();
     if (this.#wish === undefined) this.#excluded = new Map();
     await this.#remove();
-    this.#state = state;
   }
 
   async #remove(): Promise<void> {
-    if (!this.#mayBeThere) return;
-    const { kernel, log } = this.#options;
-    if (await removeTable(kernel, ownTable)) log.info({ table: ownText }, 'Removed fast path');
-    this.#mayBeThere = false;
+    if (!(await this.#table.remove())) return;
     this.#mustClear = false;
+    this.#options.log.info({ table: ownText }, 'Removed fast path');
   }
 
-  #watch(): void {
-    if (this.#stopWatching.length > 0) return;
-    const { kernel } = this.#options;
-    // The end of a watch is harmless: the table is compared regularly.
+  #watchLinks(): void {
+    // The end of a watch is harmless: links are read regularly.
     const watcher = { changed: () => this.#updates.soon(settleMs), ended: () => {} };
-    const links = kernel.watchLinks?.(watcher);
-    this.#stopWatching = [kernel.watch([inTable], watcher), ...(links ? [links] : [])];
+    this.#stopWatchingLinks ??= this.#options.kernel.watchLinks?.(watcher);
   }
 
-  #unwatch(): void {
-    for (const stop of this.#stopWatching) stop();
-    this.#stopWatching = [];
-    this.#refused.clear();
+  #unwatchLinks(): void {
+    this.#stopWatchingLinks?.();
+    this.#stopWatchingLinks = undefined;
   }
 
   /** Logs each reason once. */
-  #logUnavailable(err: string): void {
+  #lacks(err: string): void {
+    this.#state = { kind: 'unavailable', because: err };
     if (this.#logged === err) return;
     this.#logged = err;
     this.#options.log.warn({ err }, 'Fast path unavailable; using the rules');
@@ -355,9 +331,6 @@ export class FastPath {
     this.#options.log.info({ packets, devices: devices.length }, 'Using fast path');
   }
 }
-
-/** Error codes that are not about the device. */
-const passing: ReadonlySet<string> = new Set(['ENOMEM', 'ENOBUFS', 'EAGAIN', 'EINTR', 'EPERM']);
 
 /**
  * Whether no connection of the Service takes the fast path: by its annotation, or because it asks

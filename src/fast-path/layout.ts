@@ -4,12 +4,13 @@
  */
 import { baseChain, type ChainDefinition } from '../kernel/nft/chain.ts';
 import { NF_INET, NFT_FLOWTABLE_COUNTER, type NFTypeName } from '../kernel/nft/constants.ts';
-import type { OwnContent, OwnTable } from '../kernel/nft/own-table.ts';
+import type { Elements, OwnContent, OwnTableName } from '../kernel/nft/own-table.ts';
 import {
   flowAdd,
   goto,
   inputInterface,
   inSet,
+  interfaceBytes,
   l4proto,
   originalDaddr,
   originalDport,
@@ -20,15 +21,17 @@ import {
   withoutIPsec,
 } from '../kernel/nft/rule.ts';
 import { fieldsOfSet, type SetDefinition } from '../kernel/nft/sets.ts';
+import { binary } from '../modes/elements.ts';
+import type { Excluded } from './excluded.ts';
 
 /** NFPROTO_INET: one flowtable and one hook for both families. */
 export const inet = 1;
 
 export const tableName = 'fairlead-fast-path';
-export const flowtableName = 'services';
+const flowtableName = 'services';
 
 export const inTable = { family: inet, table: tableName } as const;
-export const ownTable: OwnTable = {
+export const ownTable: OwnTableName = {
   ...inTable,
   comment: 'established connections to Services, by Fairlead',
 };
@@ -58,18 +61,11 @@ export const deviceSet: SetDefinition = {
   comment: 'devices of the flowtable',
 };
 
-export const excludedSets = {
+const excludedSets = {
   IPv4: frontends('excluded-ipv4', 'ipv4_addr', 'inet_proto', 'inet_service'),
   IPv6: frontends('excluded-ipv6', 'ipv6_addr', 'inet_proto', 'inet_service'),
   nodePort: frontends('excluded-nodeports', 'inet_proto', 'inet_service'),
-} as const satisfies Record<string, SetDefinition>;
-
-export type ExcludedSet = keyof typeof excludedSets;
-
-/** The fields of a `setAdd` op. */
-export function setFields(definition: SetDefinition) {
-  return { ...fieldsOfSet('IPv4', tableName, definition), family: inet };
-}
+} as const satisfies Record<keyof Excluded, SetDefinition>;
 
 /**
  * `packets`: a connection is moved after this number, both directions together. The target of a
@@ -101,8 +97,28 @@ function chains(packets: number): readonly ChainDefinition[] {
   return [moving, forward];
 }
 
-/** The table without its flowtable and elements. */
 export function content(packets: number): OwnContent {
-  const sets = [deviceSet, ...Object.values(excludedSets)].map(setFields);
-  return { own: ownTable, chains: chains(packets), sets };
+  const sets = [deviceSet, ...Object.values(excludedSets)].map((one) => {
+    return { ...fieldsOfSet('IPv4', tableName, one), family: inet };
+  });
+  return { chains: chains(packets), sets, flowtable };
+}
+
+export function elementsOf(devices: ReadonlySet<string>, excluded: Excluded): Elements {
+  const { IPv4, IPv6, nodePort } = excludedSets;
+  const names = new Set([...devices].map((name) => binary(interfaceBytes(name))));
+  const keys = {
+    [deviceSet.name]: names,
+    [IPv4.name]: excluded.IPv4,
+    [IPv6.name]: excluded.IPv6,
+    [nodePort.name]: excluded.nodePort,
+  };
+  return { keys, devices };
+}
+
+/** Whether frontends are excluded that were not. */
+export function excludesMore(held: Elements, desired: Elements): boolean {
+  return Object.values(excludedSets).some(({ name }) => {
+    return [...(desired.keys[name] ?? [])].some((key) => held.keys[name]?.has(key) !== true);
+  });
 }

@@ -1,10 +1,10 @@
 /** Tables that Fairlead makes in addition to those of its modes: their comment says that it did. */
-import { orElse } from '../errors.ts';
+import { isPassing, orElse } from '../errors.ts';
 import { failureOf, refusal } from '../failures.ts';
-import type { Kernel, KernelReader, ReplyOf, TableName } from '../kernel.ts';
-import { nftOps, type Reply, type Request } from '../ops.ts';
+import type { Kernel, KernelFailure, KernelReader, ReplyOf, TableName } from '../kernel.ts';
+import { type NftOp, nftOps, type Reply, type Request } from '../ops.ts';
 import { RecordWriter } from '../records.ts';
-import { steadyDump } from '../steady.ts';
+import { steadyDump, untilSteady } from '../steady.ts';
 import {
   type ChainDefinition,
   contentOfRule,
@@ -17,17 +17,178 @@ import { findTable } from './find-table.ts';
 import { isDesiredSet, type SetFields } from './sets.ts';
 import { familyWord } from './words.ts';
 
-export interface OwnTable extends TableName {
+type Writer = RecordWriter<typeof nftOps>;
+
+export interface OwnTableName extends TableName {
   readonly comment: string;
 }
 
-/** All that such a table holds but elements, and a flowtable. */
+/** What defines a table: it is made again where any of this differs. */
 export interface OwnContent {
-  readonly own: OwnTable;
   /** The target of a jump comes first. */
   readonly chains: readonly ChainDefinition[];
   readonly sets: readonly SetFields[];
+  readonly flowtable?: Flowtable;
 }
+
+/** What changes in a table that stays. */
+export interface Elements {
+  /** By the name of the set; keys as in `writeKeys`. */
+  readonly keys: Readonly<Record<string, ReadonlySet<string>>>;
+  /** Of the flowtable. */
+  readonly devices: ReadonlySet<string>;
+}
+
+type Flowtable = Omit<Extract<NftOp, { kind: 'flowtableAdd' }>, 'kind' | 'devices'>;
+
+/**
+ * What became of a table. `kept`: it stays, perhaps with other elements. `made`: there was none.
+ * `replaced`: there was one that no other program had changed; `repaired`: another one had.
+ * `again`: nothing was written, because an element or a device was gone, or the kernel refused
+ * devices (with the reasons).
+ */
+type Brought =
+  | { readonly kind: 'kept' | 'made' | 'replaced' | 'repaired' | 'foreign' }
+  | { readonly kind: 'again'; readonly refused: ReadonlyMap<string, string> };
+
+/**
+ * Keeps one such table as it is desired. The table is read at first, after another program may have
+ * changed it, and after a failure. Otherwise its elements are those that were written last.
+ */
+export class OwnTable {
+  readonly #kernel: Kernel;
+  readonly #name: OwnTableName;
+  readonly #changed: () => void;
+  /** What was written last; undefined: nothing yet. */
+  #content: OwnContent | undefined;
+  /** Undefined: it is to be read. */
+  #held: Elements | undefined;
+  /** How often another program may have changed it. */
+  #doubts = 0;
+  #mayBeThere = true;
+  #stopWatching: (() => void) | undefined;
+
+  /** `changed`: another program may have changed the table. */
+  constructor(kernel: Kernel, name: OwnTableName, changed: () => void = () => {}) {
+    this.#kernel = kernel;
+    this.#name = name;
+    this.#changed = changed;
+  }
+
+  /** This process or an earlier one may have made it. */
+  get mayBeThere(): boolean {
+    return this.#mayBeThere;
+  }
+
+  /**
+   * Brings the table to this content with these elements, in one transaction. `replaces`: whether
+   * a table with the right content is made again, given its elements; `isOurs`: by this process.
+   * Rejects with KernelError; the next call reads the table.
+   */
+  async bring(
+    content: OwnContent,
+    elements: Elements,
+    replaces: (held: Elements, isOurs: boolean) => boolean,
+  ): Promise<Brought> {
+    this.#watch();
+    const doubts = this.#doubts;
+    const isOurs = this.#content !== undefined;
+    const before = this.#content ?? content;
+    const found = this.#held ?? (await untilSteady(() => this.#read(before)));
+    this.#held = undefined;
+    if (found === 'foreign') return { kind: found };
+    const isIntact = typeof found === 'object';
+    const isKept = isIntact && before === content && !replaces(found, isOurs);
+    const writer = new RecordWriter(nftOps);
+    if (!isKept) writeTable(writer, this.#name, content, found !== undefined);
+    const held = isKept ? found : noElements;
+    const added = bringDevices(writer, content.flowtable, held.devices, elements.devices);
+    for (const fields of content.sets) {
+      const [has, desired] = [held, elements].map(({ keys }) => keys[fields.set] ?? noKeys);
+      bringKeys(writer, fields, has!, desired!);
+    }
+    if (!isKept) for (const chain of content.chains) writeRules(writer, this.#name, chain);
+    if (writer.count > 0) {
+      this.#mayBeThere = true;
+      const result = await this.#kernel.apply(writer.finish());
+      if (result.kind === 'failed') return this.#refused(result.failures, added, isKept);
+    }
+    this.#content = content;
+    if (doubts === this.#doubts) this.#held = elements;
+    if (isKept) return { kind: 'kept' };
+    if (found === undefined) return { kind: 'made' };
+    return { kind: isOurs && !isIntact ? 'repaired' : 'replaced' };
+  }
+
+  /** Resolves to whether there was one that we made. */
+  async remove(): Promise<boolean> {
+    this.unwatch();
+    this.#content = undefined;
+    this.#held = undefined;
+    const isRemoved = this.#mayBeThere && (await removeTable(this.#kernel, this.#name));
+    this.#mayBeThere = false;
+    return isRemoved;
+  }
+
+  /** Follows no change of others any more, until `bring`. */
+  unwatch(): void {
+    this.#stopWatching?.();
+    this.#stopWatching = undefined;
+  }
+
+  #watch(): void {
+    if (this.#stopWatching !== undefined) return;
+    const doubt = (): void => {
+      this.#doubts += 1;
+      this.#held = undefined;
+    };
+    const changed = (): void => {
+      doubt();
+      this.#changed();
+    };
+    // What changes until the next call of `bring`, which watches again, would be missed.
+    const ended = (): void => {
+      doubt();
+      this.#stopWatching = undefined;
+    };
+    this.#stopWatching = this.#kernel.watch([this.#name], { changed, ended });
+  }
+
+  /** `changed`: it is ours, and not as `content` says. */
+  async #read(content: OwnContent): Promise<Elements | 'changed' | 'foreign' | undefined> {
+    const kernel = this.#kernel;
+    const table = await orElse(findTable(kernel, this.#name), undefined);
+    if (table === undefined) return undefined;
+    if (table.comment !== this.#name.comment) return 'foreign';
+    if (table.flags !== 0 || !(await hasContent(kernel, this.#name, content))) return 'changed';
+    const keys: Record<string, ReadonlySet<string>> = {};
+    for (const fields of content.sets) keys[fields.set] = await readKeys(kernel, fields);
+    const devices = await readDevices(kernel, this.#name, content.flowtable);
+    return devices === undefined ? 'changed' : { keys, devices };
+  }
+
+  #refused(
+    failures: readonly KernelFailure[],
+    added: ReadonlyMap<number, string>,
+    isKept: boolean,
+  ): Brought {
+    const refused = new Map<string, string>();
+    let isGone = false;
+    for (const { code, message, op } of failures) {
+      const device = op === undefined ? undefined : added.get(op);
+      if (device === undefined && !isKept) continue;
+      if (code === 'ENOENT' || code === 'ENODEV') isGone = true;
+      else if (device !== undefined && !isPassing(code) && code !== 'EPERM') {
+        refused.set(device, `${message} (${code})`);
+      }
+    }
+    if (isGone || refused.size > 0) return { kind: 'again', refused };
+    throw refusal('nft.apply', `table ${tableText(this.#name)}`, failures[0]!);
+  }
+}
+
+const noKeys: ReadonlySet<string> = new Set();
+const noElements: Elements = { keys: {}, devices: noKeys };
 
 /** As it is listed: `inet fairlead-fast-path`. */
 export function tableText({ family, table }: TableName): string {
@@ -37,14 +198,14 @@ export function tableText({ family, table }: TableName): string {
 /** Undefined: there is no table of this name. A kernel without nf_tables has none. */
 export async function makerOf(
   kernel: Kernel,
-  own: OwnTable,
+  own: OwnTableName,
 ): Promise<'ours' | 'foreign' | undefined> {
   const found = await orElse(findTable(kernel, own), undefined);
   return found && (found.comment === own.comment ? 'ours' : 'foreign');
 }
 
 /** Resolves to whether there was one that we made. */
-export async function removeTable(kernel: Kernel, own: OwnTable): Promise<boolean> {
+export async function removeTable(kernel: Kernel, own: OwnTableName): Promise<boolean> {
   if ((await makerOf(kernel, own)) !== 'ours') return false;
   const writer = new RecordWriter(nftOps);
   writer.write('tableDelete', own);
@@ -58,11 +219,12 @@ export async function removeTable(kernel: Kernel, own: OwnTable): Promise<boolea
  * Whether the table has these chains and sets, and no others. Elements may be any. Rejects with
  * KernelError: EINTR if another program writes in the meantime.
  */
-export async function hasContent(
+async function hasContent(
   kernel: KernelReader,
-  { chains, own, sets }: OwnContent,
+  { family, table }: TableName,
+  { chains, sets }: OwnContent,
 ): Promise<boolean> {
-  const at = { family: own.family, table: own.table };
+  const at = { family, table };
   const heldChains = await readTable(kernel, 'chain', { kind: 'chainsDump', ...at });
   const rules = await readTable(kernel, 'rule', { kind: 'rulesDump', ...at, chain: '' });
   const heldSets = await readTable(kernel, 'set', { kind: 'setsDump', ...at });
@@ -94,27 +256,74 @@ export async function readTable<Kind extends Reply['kind']>(
   );
 }
 
-type Writer = RecordWriter<typeof nftOps>;
-
-/** Makes the table, its sets and its chains; `isThere`: in place of one that we made. */
-export function writeTable(
-  writer: Writer,
-  { chains, own, sets }: OwnContent,
-  isThere: boolean,
-): void {
-  if (isThere) writer.write('tableDelete', own);
-  writer.write('tableAdd', own);
-  for (const fields of sets) writer.write('setAdd', fields);
-  for (const chain of chains) writeChain(writer, own, chain);
+async function readKeys(kernel: KernelReader, fields: SetFields): Promise<ReadonlySet<string>> {
+  const { family, keyLength, set, table } = fields;
+  const shape = { shape: 0, keyLength, dataLength: 0 };
+  const request = { kind: 'elementsDump', family, table, set, ...shape } as const;
+  const keys = new Set<string>();
+  for (const { entries } of await readTable(kernel, 'elements', request)) {
+    for (let at = 0; at < entries.length; at += keyLength) {
+      keys.add(Buffer.from(entries.subarray(at, at + keyLength)).toString('latin1'));
+    }
+  }
+  return keys;
 }
 
-/** Makes the rules of a table that `writeTable` began: they refer to all else that it holds. */
-export function writeTableRules(writer: Writer, { chains, own }: OwnContent): void {
-  for (const chain of chains) writeRules(writer, own, chain);
+/** Undefined: the table has other flowtables. */
+async function readDevices(
+  kernel: KernelReader,
+  { family, table }: TableName,
+  desired: Flowtable | undefined,
+): Promise<ReadonlySet<string> | undefined> {
+  if (desired === undefined) return noKeys;
+  const held = await readTable(kernel, 'flowtable', { kind: 'flowtablesDump', family, table });
+  const [one] = held;
+  const isRight =
+    held.length === 1 &&
+    one?.flowtable === desired.flowtable &&
+    one.flags === desired.flags &&
+    // Without devices the kernel may not report a priority.
+    (one.devices === '' || one.priority === desired.priority);
+  if (!isRight) return undefined;
+  return new Set(one.devices.split(' ').filter((name) => name !== ''));
+}
+
+/** Makes the table, its sets, flowtable and chains, without rules; `isThere`: in place of one. */
+function writeTable(
+  writer: Writer,
+  name: OwnTableName,
+  { chains, flowtable, sets }: OwnContent,
+  isThere: boolean,
+): void {
+  if (isThere) writer.write('tableDelete', name);
+  writer.write('tableAdd', name);
+  for (const fields of sets) writer.write('setAdd', fields);
+  for (const chain of chains) writeChain(writer, name, chain);
+  if (flowtable !== undefined) writer.write('flowtableAdd', { ...flowtable, devices: '' });
+}
+
+/** Returns the device that each op adds, by its index. */
+function bringDevices(
+  writer: Writer,
+  flowtable: Flowtable | undefined,
+  held: ReadonlySet<string>,
+  desired: ReadonlySet<string>,
+): ReadonlyMap<number, string> {
+  const added = new Map<number, string>();
+  if (flowtable === undefined) return added;
+  const { flags: _, ...inFlowtable } = flowtable;
+  for (const devices of without(held, desired)) {
+    writer.write('flowtableDevicesDelete', { ...inFlowtable, devices });
+  }
+  for (const devices of without(desired, held)) {
+    added.set(writer.count, devices);
+    writer.write('flowtableAdd', { ...flowtable, devices });
+  }
+  return added;
 }
 
 /** Brings elements that are keys alone from `held` to `desired`; keys as in `writeKeys`. */
-export function bringKeys(
+function bringKeys(
   writer: Writer,
   fields: SetFields,
   held: ReadonlySet<string>,
@@ -138,6 +347,6 @@ export function writeKeys(
 }
 
 /** Sorted, so that the result does not depend on the order of insertion. */
-export function without(all: ReadonlySet<string>, others: ReadonlySet<string>): string[] {
+function without(all: ReadonlySet<string>, others: ReadonlySet<string>): string[] {
   return [...all].filter((one) => !others.has(one)).sort();
 }

@@ -40,6 +40,11 @@ describe('attempts without an answer', () => {
     expect(evidence.sampleCount).toBeLessThan(10);
   });
 
+  it('count from zero when the kernel counts from zero', () => {
+    const evidence = counted([9, 4], [9, 4], [0, 0], [2, 0], [2, 0], [2, 0], [2, 0], [2, 0]);
+    expect(evidence.unanswered()).toBe(2);
+  });
+
   it('are not known of a reading that began before they had waited', () => {
     const evidence = new Evidence();
     evidence.note({ attempts: 4, answers: 0, resets: 0 }, 0, 0, 100);

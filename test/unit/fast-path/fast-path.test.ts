@@ -181,7 +181,7 @@ describe('the fast path', () => {
     let isComing = true;
     kernel.dump = async (request, take) => {
       const result = await dump(request, take);
-      if (request.kind === 'flowtablesDump' && isComing) {
+      if (request.kind === 'linksDump' && isComing) {
         isComing = false;
         kernel.links.came('veth2', 'veth', { leaves: 1 });
         await quiet();

@@ -1,0 +1,111 @@
+/** A table of Fairlead's own, kept as it is desired while other programs change it. */
+import { describe, expect, it } from 'vitest';
+import { type Elements, OwnTable } from '../../../../src/kernel/nft/own-table.ts';
+import { fieldsOfSet } from '../../../../src/kernel/nft/sets.ts';
+import { nftOps } from '../../../../src/kernel/ops.ts';
+import { RecordWriter } from '../../../../src/kernel/records.ts';
+import { FakeKernel } from '../../../fake/kernel.ts';
+
+const name = { family: 2, table: 'own', comment: 'ours' } as const;
+const set = fieldsOfSet('IPv4', name.table, {
+  name: 'ports',
+  key: ['inet_service'],
+  data: undefined,
+  flags: 0,
+  size: 0,
+  comment: '',
+});
+const content = { chains: [], sets: [set] } as const;
+const keep = () => false;
+
+function ports(...keys: readonly string[]): Elements {
+  return { keys: { ports: new Set(keys) }, devices: new Set() };
+}
+
+function deletion(): Uint8Array {
+  const writer = new RecordWriter(nftOps);
+  writer.write('tableDelete', name);
+  return writer.finish();
+}
+
+/** What programs see of the kernel's watches comes in a later turn. */
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+describe('a table that is kept', () => {
+  it('is not read again while no other program changes it', async () => {
+    const kernel = new FakeKernel();
+    const table = new OwnTable(kernel, name);
+    expect((await table.bring(content, ports('aa'), keep)).kind).toBe('made');
+    await turn();
+    expect((await table.bring(content, ports('aa', 'bb'), keep)).kind).toBe('kept');
+    const dump = kernel.dump.bind(kernel);
+    const asked: string[] = [];
+    kernel.dump = (request, take) => {
+      asked.push(request.kind);
+      return dump(request, take);
+    };
+    expect((await table.bring(content, ports('bb'), keep)).kind).toBe('kept');
+    expect(asked).toEqual([]);
+  });
+
+  it('is read again when another program changes it while it is written', async () => {
+    const kernel = new FakeKernel();
+    const table = new OwnTable(kernel, name);
+    await table.bring(content, ports(), keep);
+    await turn();
+    const apply = kernel.apply.bind(kernel);
+    kernel.apply = async (ops) => {
+      const result = await apply(ops);
+      kernel.apply = apply;
+      kernel.foreign(deletion());
+      await turn();
+      return result;
+    };
+    await table.bring(content, ports('aa'), keep);
+    expect((await table.bring(content, ports('aa'), keep)).kind).toBe('made');
+  });
+
+  it('has the elements that another program has deleted again', async () => {
+    const kernel = new FakeKernel();
+    const table = new OwnTable(kernel, name);
+    await table.bring(content, ports('aa', 'bb'), keep);
+    const whole = kernel.ruleset();
+    const writer = new RecordWriter(nftOps);
+    const shape = { shape: 0, keyLength: 2, dataLength: 0, count: 1 };
+    const { family, table: of } = name;
+    const entries = Buffer.from('aa');
+    writer.write('elementsDelete', { family, table: of, set: 'ports', ...shape, entries });
+    kernel.foreign(writer.finish());
+    await turn();
+    expect((await table.bring(content, ports('aa', 'bb'), keep)).kind).toBe('kept');
+    expect(kernel.ruleset()).toBe(whole);
+  });
+
+  it('is replaced for another content or on request, and repaired after a change by others', async () => {
+    const kernel = new FakeKernel();
+    const table = new OwnTable(kernel, name);
+    await table.bring(content, ports('aa'), keep);
+    expect((await table.bring(content, ports('aa'), () => true)).kind).toBe('replaced');
+    const empty = { chains: [], sets: [] } as const;
+    expect((await table.bring(empty, ports('aa'), keep)).kind).toBe('replaced');
+    await turn();
+    const writer = new RecordWriter(nftOps);
+    writer.write('setAdd', set);
+    kernel.foreign(writer.finish());
+    await turn();
+    expect((await table.bring(empty, ports('aa'), keep)).kind).toBe('repaired');
+  });
+
+  it('is left alone when another program has made it', async () => {
+    const kernel = new FakeKernel();
+    const writer = new RecordWriter(nftOps);
+    writer.write('tableAdd', { ...name, comment: 'of others' });
+    kernel.foreign(writer.finish());
+    const table = new OwnTable(kernel, name);
+    expect((await table.bring(content, ports(), keep)).kind).toBe('foreign');
+    expect(await table.remove()).toBe(false);
+    kernel.foreign(deletion());
+    expect((await table.bring(content, ports(), keep)).kind).toBe('made');
+    expect(await table.remove()).toBe(true);
+  });
+});
