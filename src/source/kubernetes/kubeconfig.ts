@@ -154,8 +154,8 @@ function parseKubeconfig(path: string): RawObject {
       throw new Error(`kubeconfig ${path}: ${cause instanceof Error ? cause.message : cause}`);
     }
   };
-  // The library writes no warnings to standard error.
-  const options = { prettyErrors: false, logLevel: 'silent' } as const;
+  // A key may occur twice, as in client-go. The library writes no warnings to standard error.
+  const options = { uniqueKeys: false, prettyErrors: false, logLevel: 'silent' } as const;
   const document = read(() => parseDocument(text, options));
   const [error] = document.errors;
   if (error !== undefined) {

@@ -406,6 +406,11 @@ describe('readAccess', () => {
       'kubeconfig FILE: there is no context "x"',
     ],
     [
+      'an unknown context, given by the last of two equal keys',
+      'current-context: a\ncurrent-context: x\n',
+      'kubeconfig FILE: there is no context "x"',
+    ],
+    [
       'an unknown cluster',
       kubeconfig(url, {}, {}, { clusters: [] }),
       'kubeconfig FILE: there is no cluster "fake"',
