@@ -307,7 +307,7 @@ export const metricTable = {
     'stage',
   ),
   fairlead_sync_work_seconds_total: counter(
-    'Time of this process and of the kernel for syncs',
+    'Time of syncs, with waiting for the kernel',
     'ip_family',
   ),
   fairlead_takeover_removed_total: counter('Objects of kube-proxy that were removed', 'kind'),
