@@ -145,11 +145,13 @@ export class Observers {
       portsOf: (service) => state.service(service)?.ports,
       noticed: (service) => this.problemIndex.resolved(service),
     });
-    this.problemIndex = new ProblemIndex({ ...present, clock, counters, foreignRules, unrouted });
+    const failureOf = (service: string) => this.serviceHealth.failureOf(service);
+    const own = { counters, foreignRules, serviceHealth: { failureOf }, unrouted };
+    this.problemIndex = new ProblemIndex({ ...present, ...own, clock });
     this.metrics = new Metrics(countersOf(kernel, log));
     this.health = this.#makeHealth();
     this.http = this.#makeHttp();
-    this.#agent = this.#makeAgent({ counters, foreignRules, unrouted });
+    this.#agent = this.#makeAgent(own);
     agentMetrics(this.metrics.registry, this.#agent);
     this.#sourceReport = new SourceReport({ log, condition: this.#condition });
     this.#recorder = makeRecorder(options, this.metrics.lifecycle);
@@ -262,11 +264,16 @@ export class Observers {
       http: this.http,
       families,
       addresses: (family) => engine()?.listeningAddresses(family) ?? [],
-      observer: (event) => this.#reporter.serviceHealth(event),
+      observer: (event) => {
+        this.problemIndex.resolved(event.service);
+        this.#reporter.serviceHealth(event);
+      },
     });
   }
 
-  #makeAgent(own: Pick<AgentState, 'counters' | 'foreignRules' | 'unrouted'>): AgentState {
+  #makeAgent(
+    own: Pick<AgentState, 'counters' | 'foreignRules' | 'serviceHealth' | 'unrouted'>,
+  ): AgentState {
     const { eventHistory, health, problemIndex } = this;
     const { clock, conntrack, host, kernel, nodeName, routing, source } = this.#options;
     return {

@@ -13,11 +13,19 @@ import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import type { HttpThread, Listening } from './http/http-thread.ts';
 
+/** `code`: of the system call. */
+type ListenError = Error & { readonly code?: string };
+
 /** About the Service `namespace/name`. */
 export type ServiceHealthEvent = { readonly service: string; readonly port: number } & (
   | { readonly kind: 'opened' | 'closed'; readonly family: Family }
   | { readonly kind: 'failed'; readonly error: Error; readonly retryMs: number }
 );
+
+export interface ServiceHealthFailure {
+  readonly port: number;
+  readonly error: ListenError;
+}
 
 interface ServiceHealthOptions {
   readonly state: ClusterState;
@@ -82,6 +90,15 @@ export class ServiceHealth {
         of,
       );
     }
+  }
+
+  /** Why the port of the Service `namespace/name` is closed; undefined: it is not, or has none. */
+  failureOf(service: string): ServiceHealthFailure | undefined {
+    for (const ports of Object.values(this.#ports)) {
+      const port = ports.get(service);
+      if (port?.error !== undefined) return { port: port.port, error: port.error };
+    }
+    return undefined;
   }
 
   close(): void {
@@ -184,6 +201,7 @@ class HealthPort {
   /** The slot in which the thread finds the number of endpoints. */
   readonly #slot: number | undefined;
   #about: Family;
+  #error: ListenError | undefined;
   #listeners: readonly Listening[] = [];
   #cancelRetry = (): void => {};
   #isClosed = false;
@@ -199,6 +217,11 @@ class HealthPort {
 
   get port(): number {
     return this.#desired.port;
+  }
+
+  /** Why it is closed; undefined: it is not, or nothing is known yet. */
+  get error(): ListenError | undefined {
+    return this.#error;
   }
 
   is(port: number, hosts: readonly string[]): boolean {
@@ -231,7 +254,9 @@ class HealthPort {
     const waiting = new Set(this.#desired.hosts);
     // A restarted thread opens again all ports that were open.
     const opened = (host: string): void => {
-      if (waiting.delete(host) && waiting.size === 0) this.#options.opened();
+      if (!waiting.delete(host) || waiting.size > 0) return;
+      this.#error = undefined;
+      this.#options.opened();
     };
     this.#listeners = [];
     for (const host of this.#desired.hosts) this.#open(host, () => opened(host));
@@ -258,7 +283,8 @@ class HealthPort {
     this.#listeners = [...all, listener];
   }
 
-  #failed(error: Error): void {
+  #failed(error: ListenError): void {
+    this.#error = error;
     this.#closeListeners();
     const retryMs = this.#backoff.failed();
     this.#cancelRetry = this.#options.clock.after(retryMs, () => void this.#listen());

@@ -24,6 +24,7 @@ import type { FamilySync } from '../../sync/family.ts';
 import type { Clock } from '../../time/clock.ts';
 import type { RecentResults } from '../../time/recent.ts';
 import type { ServiceCounters } from '../service-counters.ts';
+import type { ServiceHealth } from '../service-health.ts';
 import type { EventHistory } from './event-history.ts';
 import type { ForeignRules } from './foreign-rules/foreign-rules.ts';
 import type { Askers } from './lookups.ts';
@@ -45,6 +46,7 @@ export interface AgentState {
   readonly askers: Pick<Askers, 'admit'>;
   /** What other programs have in the kernel that stops packets. */
   readonly foreignRules: Pick<ForeignRules, 'found' | 'obstacles' | 'refresh'>;
+  readonly serviceHealth: Pick<ServiceHealth, 'failureOf'>;
   readonly unrouted: Pick<UnroutedEndpoints, 'found' | 'problems' | 'refresh'>;
   readonly source: {
     condition(resource: Resource): Condition;

@@ -15,7 +15,14 @@ import { ownProblems } from './service-problems.ts';
 
 type Known = Pick<
   AgentState,
-  'clock' | 'counters' | 'engine' | 'failureDetection' | 'foreignRules' | 'state' | 'unrouted'
+  | 'clock'
+  | 'counters'
+  | 'engine'
+  | 'failureDetection'
+  | 'foreignRules'
+  | 'serviceHealth'
+  | 'state'
+  | 'unrouted'
 >;
 
 export class ProblemIndex implements KnownProblems {

@@ -18,6 +18,7 @@ import {
   type Service,
 } from '../../state/types.ts';
 import { failureText } from '../refusal-text.ts';
+import type { ServiceHealthFailure } from '../service-health.ts';
 import type { AgentState, RunningEngine } from './agent-state.ts';
 import { silentProblems } from './endpoint-answers.ts';
 import {
@@ -32,7 +33,13 @@ import type { Problem, Subject } from './problem.ts';
 /** The parts of `AgentState` that problems depend on. */
 type Known = Pick<
   AgentState,
-  'state' | 'engine' | 'counters' | 'failureDetection' | 'foreignRules' | 'unrouted'
+  | 'counters'
+  | 'engine'
+  | 'failureDetection'
+  | 'foreignRules'
+  | 'serviceHealth'
+  | 'state'
+  | 'unrouted'
 >;
 
 /**
@@ -44,8 +51,9 @@ export function problemsOf(known: Known, subject: Subject): Problem[] {
 }
 
 /**
- * Problems that change only when the Service is resolved, its endpoints fall silent, or
- * `foreignRules.found` or `unrouted.found` is replaced: all but rejections by the kernel.
+ * Problems that change only when the Service is resolved, its endpoints fall silent, its
+ * health-check node port opens or does not, or `foreignRules.found` or `unrouted.found` is replaced:
+ * all but rejections by the kernel.
  */
 export function ownProblems(known: Known, subject: Subject): Problem[] {
   const { engine, foreignRules, state, unrouted } = known;
@@ -72,6 +80,7 @@ export function ownProblems(known: Known, subject: Subject): Problem[] {
     ...ofPorts(seen, (one) => silentProblems(known, one, counted)),
     ...unknownNodeProblems(service, slices),
     ...loadBalancerProblems(service),
+    ...healthPortProblems(known.serviceHealth.failureOf(service.key)),
     ...excess.map((one): Problem => {
       const text = () => `It asks for too much and gets a part: ${formatExcess(one)}.`;
       return { reason: 'over_limit', text };
@@ -121,6 +130,13 @@ function loadBalancerProblems({ awaitedLoadBalancer: name }: Service): Problem[]
   const text = () =>
     `It is of type LoadBalancer and has no address for clients outside: ${whose} has given it one (${which}).`;
   return [{ reason: 'no_load_balancer', text }];
+}
+
+function healthPortProblems(failure: ServiceHealthFailure | undefined): Problem[] {
+  if (failure?.error.code !== 'EADDRINUSE') return [];
+  const { error, port } = failure;
+  const text = () => `Load balancers cannot ask health-check node port ${port}: ${error.message}.`;
+  return [{ reason: 'address_taken', text }];
 }
 
 /** The most frontends of a port that a message names. */

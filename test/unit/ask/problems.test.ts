@@ -1,10 +1,13 @@
 /** All answers have one notion of what is wrong with a Service, and all of it has a reason. */
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type ProblemReason, reasonNames } from '../../../src/ask/problem-reasons.ts';
 import type { ProblemList } from '../../../src/ask/problems.ts';
 import type { ServiceAnswer, ServiceList } from '../../../src/ask/service.ts';
 import type { Status } from '../../../src/ask/status.ts';
 import type { Running } from '../agent/running.ts';
+import { freePort } from '../free-port.ts';
 import { Document } from '../serve/page/document.ts';
 import { quiet } from '../sync/double.ts';
 import { asked, said } from './asking.ts';
@@ -127,6 +130,26 @@ describe('the problems of a Service are the same in every answer', () => {
     await quiet();
     expect(await count()).toBe(0);
     expect((await asked(app, 'problems')).body).toMatchObject({ items: [], healthy: true });
+  });
+
+  it('while another program listens on its health-check node port', async () => {
+    const port = await freePort();
+    const taken = createServer().listen(port, '127.0.0.1');
+    await once(taken, 'listening');
+    const spec = `externalTrafficPolicy: Local\n  healthCheckNodePort: ${port}`;
+    const manifests = web(spec) + endpoints(here) + node;
+    const flags = ['--nodeport-addresses=127.0.0.0/8'];
+    app = await startedWith({ ...brokenClusters[0]!, flags, manifests });
+    const web80 = async () => (await asked(app, 'service', '?namespace=default&name=web')).body;
+    expect(await web80()).toMatchObject({
+      reasons: ['address_taken'],
+      problems: [expect.stringContaining(`health-check node port ${port}: listen EADDRINUSE`)],
+    });
+    expect((await asked(app, 'problems')).body.items).toHaveLength(1);
+    taken.close();
+    await app.clock.pass(60_000);
+    expect((await asked(app, 'problems')).body.items).toEqual([]);
+    expect(await web80()).toMatchObject({ reasons: [], problems: [] });
   });
 
   it('when a ServiceCIDR is added that contains an endpoint of it', async () => {
