@@ -7,11 +7,10 @@
  */
 import { readFileSync } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
-import { parseDocument } from 'yaml';
 import { joinHostPort } from '../../net/address.ts';
-import { excessOfAliases } from '../../net/yaml-aliases.ts';
 import { FieldReader, isRawObject, type RawObject } from '../decode/field-reader.ts';
 import { describeFileError } from '../file-error.ts';
+import { ManifestError, parseManifest } from '../manifests/parse.ts';
 import { type Environment, parseProxyURL, proxyOfEnvironment } from './http-proxy.ts';
 import { type Headers, impersonationHeaders } from './impersonation.ts';
 
@@ -144,34 +143,20 @@ function fromKubeconfig(path: string, masterUrl: string): ClusterAccess {
   return { origin, server: url, ...access };
 }
 
+/** Its first document, as client-go reads it. */
 function parseKubeconfig(path: string): RawObject {
-  const text = readText(path);
-  const read = <T>(part: () => T): T => {
-    try {
-      return part();
-    } catch (cause) {
-      // Nested deeper than the stack, or aliases of missing anchors or without an end.
-      throw new Error(`kubeconfig ${path}: ${cause instanceof Error ? cause.message : cause}`);
-    }
-  };
-  // A key may occur twice, as in client-go. The library writes no warnings to standard error.
-  const options = { uniqueKeys: false, prettyErrors: false, logLevel: 'silent' } as const;
-  const document = read(() => parseDocument(text, options));
-  const [error] = document.errors;
-  if (error !== undefined) {
-    const line = text.slice(0, error.pos[0]).split('\n').length;
-    throw new Error(`kubeconfig ${path}:${line}: ${error.message}`);
+  const [document] = parseManifest('', readBytes(path));
+  if (document instanceof ManifestError) {
+    throw new Error(`kubeconfig ${path}:${document.line}: ${document.message}`);
   }
-  const excess = read(() => excessOfAliases(document));
-  if (excess !== undefined) throw new Error(`kubeconfig ${path}: ${excess}`);
-  const config: unknown = read(() => document.toJS());
+  const config = document?.value;
   if (!isRawObject(config)) throw new Error(`kubeconfig ${path}: is not a kubeconfig`);
   return config;
 }
 
-function readText(path: string): string {
+function readBytes(path: string): Buffer {
   try {
-    return readFileSync(path, 'utf8');
+    return readFileSync(path);
   } catch (error) {
     throw new Error(`kubeconfig ${path}: ${describeFileError(error)}`);
   }
