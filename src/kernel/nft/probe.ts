@@ -42,7 +42,7 @@ export async function probeTransaction(
   for (const { op, code } of result.failures) {
     const feature = op === undefined ? undefined : features[op];
     if (feature === undefined) continue;
-    missing.push({ ...feature, feature: `${feature.feature} (${code})` });
+    missing.push({ feature: `${feature.feature} (${code})`, advice: feature.advice });
   }
   return missing;
 }

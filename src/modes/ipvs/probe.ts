@@ -2,16 +2,14 @@
 import { isKernelError, isPassing } from '../../kernel/errors.ts';
 import { refusal } from '../../kernel/failures.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import { acceptPolicy } from '../../kernel/nft/chain.ts';
 import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
-import { advice, type MissingFeature, probeTransaction } from '../../kernel/nft/probe.ts';
-import { compileRule } from '../../kernel/nft/rule.ts';
-import { fieldsOfSet } from '../../kernel/nft/sets.ts';
-import { type KernelOp, kernelOps, nftOps } from '../../kernel/ops.ts';
+import { advice, type MissingFeature } from '../../kernel/nft/probe.ts';
+import { type KernelOp, kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { Address, type Family } from '../../net/address.ts';
 import { balances } from '../../state/deal.ts';
 import { defaultIPVSSettings, type IPVSSettings, type ModeDealing } from '../mode.ts';
+import { probeTable } from '../nft-table/probe.ts';
 import { chains } from './chains.ts';
 import { linkName, tableLayout } from './layout.ts';
 import { schedulersOf, settingsOf } from './service-writer.ts';
@@ -26,8 +24,7 @@ export async function probe(
   kernel: Kernel,
   { scheduler }: IPVSSettings = defaultIPVSSettings,
 ): Promise<readonly MissingFeature[]> {
-  const { ops, features } = tableProbe();
-  const table = await probeTransaction(kernel, ops, features);
+  const table = await lackOfTable(kernel);
   if (!(await hasIPVS(kernel))) {
     return [...table, { feature: 'IPVS', advice: advice('CONFIG_IP_VS', 'ip_vs') }];
   }
@@ -122,43 +119,25 @@ async function attempt(
   return failure?.code;
 }
 
-/** Every op with what its refusal means. */
-function tableProbe(): { ops: Uint8Array; features: (MissingFeature | undefined)[] } {
+/** The table with all its rules. */
+function lackOfTable(kernel: Kernel): Promise<readonly MissingFeature[]> {
   const family: Family = 'IPv4';
-  const writer = new RecordWriter(nftOps);
-  const features: (MissingFeature | undefined)[] = [];
-  const name = `fairlead-probe-${process.pid}`;
-  const table = { family: NFPROTO[family], table: name };
-  const nfTables = { feature: 'nf_tables', advice: advice('CONFIG_NF_TABLES', 'nf_tables') };
-  features[writer.write('tableAdd', { ...table, comment: '' })] = nfTables;
-  for (const definition of Object.values(tableLayout(family).sets)) {
-    features[writer.write('setAdd', fieldsOfSet(family, name, definition))] = {
-      feature: `set ${definition.name}`,
-      advice: 'needs Linux 5.6 or newer (concatenations with ranges)',
-    };
-  }
   const asked = { masqueradeAll: true, masqueradeMark: 1, countsTraffic: false } as const;
-  const config = { family, localDetector: noDetector, ...asked };
-  for (const { name: chain, base, rules } of chains(config)) {
-    const fields = { ...table, chain, comment: '' };
-    const hook = base === undefined ? undefined : { ...fields, ...base, policy: acceptPolicy };
-    const op = hook ? writer.write('baseChainAdd', hook) : writer.write('chainAdd', fields);
-    features[op] = {
-      feature: `base chain of type ${base?.type}`,
-      advice: advice('CONFIG_NFT_NAT and CONFIG_NF_NAT', 'nft_chain_nat'),
-    };
-    for (const rule of rules) {
-      const expressions = compileRule(rule);
-      features[writer.write('ruleAdd', { ...fields, expressions })] = {
-        feature: `an expression of chain ${chain}`,
+  const probed = chains({ family, localDetector: noDetector, ...asked }).map(
+    ({ name, base, rules }) => ({
+      name,
+      base,
+      rules: rules.map((statements) => ({
+        statements,
+        feature: `an expression of chain ${name}`,
         advice: advice(
           'CONFIG_NFT_CT, _FIB_IPV4, _MASQ, _REJECT_INET',
           'nft_ct, nft_fib_ipv4, nft_masq, nft_reject_inet',
         ),
-      };
-    }
-  }
-  return { ops: writer.finish(), features };
+      })),
+    }),
+  );
+  return probeTable(kernel, tableLayout(family), probed);
 }
 
 const noDetector = { kind: 'none' } as const;

@@ -1,13 +1,9 @@
-/**
- * Asks the kernel whether it can do what the layout needs: everything is put into one transaction
- * whose last op must fail, so that the kernel judges all of it and keeps nothing.
- */
+/** Asks the kernel whether it can do what the layout needs. */
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { BaseChain } from '../../kernel/nft/chain.ts';
-import { NF_INET, NFPROTO } from '../../kernel/nft/constants.ts';
-import { advice, type MissingFeature, probeTransaction } from '../../kernel/nft/probe.ts';
+import { NF_INET } from '../../kernel/nft/constants.ts';
+import { advice, type MissingFeature } from '../../kernel/nft/probe.ts';
 import {
-  compileRule,
   dnatTo,
   hashOf,
   inSet,
@@ -17,23 +13,19 @@ import {
   matchMark,
   random,
   reject,
-  type Statement,
   saddr,
   stateNew,
   toggleMark,
   vmap,
 } from '../../kernel/nft/rule.ts';
-import { fieldsOfSet } from '../../kernel/nft/sets.ts';
-import { nftOps } from '../../kernel/ops.ts';
-import { RecordWriter } from '../../kernel/records.ts';
 import type { Balance } from '../../state/deal.ts';
 import type { ModeDealing } from '../mode.ts';
 import { frontendSelectors } from '../nft-table/parts.ts';
+import { type ProbedRule, probeTable } from '../nft-table/probe.ts';
 import { tableLayout } from './layout.ts';
 
-interface RuleProbe extends MissingFeature {
+interface RuleProbe extends ProbedRule {
   readonly chain: keyof typeof probeChains;
-  readonly statements: readonly Statement[];
 }
 
 const probeChains = {
@@ -90,43 +82,16 @@ const ruleProbes: readonly RuleProbe[] = [
   },
 ];
 
-/** Every op of the probe with the meaning of its refusal. */
-function probeBatch(rules: readonly RuleProbe[]): {
-  ops: Uint8Array;
-  features: (MissingFeature | undefined)[];
-} {
-  const writer = new RecordWriter(nftOps);
-  const features: (MissingFeature | undefined)[] = [];
-  const table = { family: NFPROTO[family], table: `fairlead-probe-${process.pid}` };
-  const nfTables = { feature: 'nf_tables', advice: advice('CONFIG_NF_TABLES', 'nf_tables') };
-  features[writer.write('tableAdd', { ...table, comment: '' })] = nfTables;
-  for (const [name, definition] of Object.entries(tableLayout(family).sets)) {
-    features[writer.write('setAdd', fieldsOfSet(family, table.table, definition))] = {
-      feature: `set ${name}`,
-      advice: 'needs Linux 5.6 or newer (concatenations with ranges)',
-    };
-  }
-  for (const [chain, base] of Object.entries(probeChains)) {
-    const fields = { ...table, chain, ...base, policy: 1, comment: '' };
-    features[writer.write('baseChainAdd', fields)] = {
-      feature: `base chain of type ${base.type}`,
-      advice: advice('CONFIG_NFT_NAT and CONFIG_NF_NAT', 'nft_chain_nat'),
-    };
-  }
-  for (const { chain, statements, ...missing } of rules) {
-    const expressions = compileRule(statements);
-    features[writer.write('ruleAdd', { ...table, chain, expressions, comment: '' })] = missing;
-  }
-  return { ops: writer.finish(), features };
+function ask(kernel: Kernel, probes: readonly RuleProbe[]): Promise<readonly MissingFeature[]> {
+  const chains = Object.entries(probeChains).map(([name, base]) => {
+    return { name, base, rules: probes.filter(({ chain }) => chain === name) };
+  });
+  return probeTable(kernel, tableLayout(family), chains);
 }
 
-/**
- * What the kernel lacks; empty = nothing. Throws KernelError (EPERM) without CAP_NET_ADMIN in the
- * network namespace's user namespace.
- */
-export async function probe(kernel: Kernel): Promise<readonly MissingFeature[]> {
-  const { ops, features } = probeBatch(ruleProbes);
-  return probeTransaction(kernel, ops, features);
+/** What the kernel lacks; empty = nothing. Rejects with KernelError (EPERM) if we may not ask. */
+export function probe(kernel: Kernel): Promise<readonly MissingFeature[]> {
+  return ask(kernel, ruleProbes);
 }
 
 const hashProbe: RuleProbe = {
@@ -144,8 +109,5 @@ export const dealing: ModeDealing = {
   balances: new Set<Balance>(['random', 'round-robin', ...hashes]),
   unknown: new Set(hashes),
   usesTables: true,
-  lack: async (kernel) => {
-    const { ops, features } = probeBatch([hashProbe]);
-    return (await probeTransaction(kernel, ops, features))[0]?.feature;
-  },
+  lack: async (kernel) => (await ask(kernel, [hashProbe]))[0]?.feature,
 };
