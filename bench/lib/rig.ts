@@ -106,11 +106,7 @@ export class Rig {
       ruleset: new Ruleset(),
       observer,
       settings,
-      follower: {
-        moving: () => {},
-        changed: (previous, next) => maps?.changed(previous, next),
-        upToDate: (next) => maps?.upToDateWith(next),
-      },
+      followers: maps === undefined ? [] : [maps],
     });
     this.#sync = sync;
     const { state } = this;

@@ -28,7 +28,7 @@ import { Departures } from '../sync/departures.ts';
 import type { SyncEvent } from '../sync/events.ts';
 import { FamilySync } from '../sync/family.ts';
 import { FilterRules } from '../sync/filter-rules.ts';
-import type { ForwardingFollower } from '../sync/in-force.ts';
+import type { ForwardingFollower } from '../sync/follower.ts';
 import { SyncLoop } from '../sync/loop.ts';
 import { Ruleset } from '../sync/ruleset.ts';
 import { SlowStarts } from '../sync/slow-starts.ts';
@@ -66,7 +66,7 @@ export interface EngineOptions {
   /** A sync follows. */
   readonly followers: readonly ServiceFollower[];
   /** See `ForwardingFollower.changed`; not called for what a start puts into force. */
-  readonly changed: ForwardingFollower['changed'];
+  readonly changed: NonNullable<ForwardingFollower['changed']>;
 }
 
 /** How long a comparison runs in one turn of the event loop before it yields to changes. */
@@ -304,11 +304,18 @@ export class Engine implements RunningEngine {
     const { clock, kernel, localhost, mode, settings } = this.#options;
     const { family } = config;
     const isOnLocalhost = settings.localhost.includes(family);
+    const sockets = isOnLocalhost ? localhost?.follower(config) : undefined;
     const environment = () => this.#facts.environment(family);
     const reconciler = this.#makeReconciler(family);
     const planner = mode.planner(config, environment());
     const maps = this.#makeMaps(config, environment(), () => sync.inStepAtMs);
     const filter = this.#makeFilter(config);
+    const recent: ForwardingFollower = {
+      changed: (...change) => {
+        if (this.#started.has(family)) this.#options.changed(...change);
+      },
+    };
+    const followers = [mode, maps, filter, reconciler, sockets, recent];
     const sync: FamilySync = new FamilySync({
       planner,
       environment,
@@ -318,22 +325,7 @@ export class Engine implements RunningEngine {
       ruleset: this.#ruleset,
       observer: (event) => this.#observe(event),
       settings: settings.sync,
-      follower: {
-        moving: () => reconciler.moving(),
-        upToDate: (next, unswept) => {
-          reconciler.settled(next.nodePortAddresses, unswept);
-          maps?.upToDateWith(next);
-          localhost?.upToDate(family);
-        },
-        changed: (previous, next, cause) => {
-          mode.changed?.(previous, next);
-          maps?.changed(previous, next);
-          filter?.changed(previous, next);
-          reconciler.changed(previous, next);
-          if (isOnLocalhost) localhost?.changed(config, previous, next);
-          if (this.#started.has(family)) this.#options.changed(previous, next, cause);
-        },
-      },
+      followers: followers.filter((one) => one !== undefined),
     });
     return { planner, sync, reconciler, maps, filter };
   }

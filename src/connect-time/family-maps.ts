@@ -83,7 +83,7 @@ export class ConnectTimeMaps implements MapView {
       // Maps are not in a ruleset, and syncs of rules need not wait until they are read.
       ruleset: new Ruleset(),
       observer: (event) => this.#observe(event),
-      follower: { moving: () => {}, changed: () => {}, upToDate: () => this.#settled() },
+      followers: [{ settled: () => this.#settled() }],
     });
     this.#admission = new Admission({
       room: placement.room,
@@ -141,8 +141,8 @@ export class ConnectTimeMaps implements MapView {
     this.#wake();
   }
 
-  /** The rules follow this environment, and all changes of them were passed on. */
-  upToDateWith(environment: Environment): void {
+  /** See `ForwardingFollower.settled`, of the rules. */
+  settled(environment: Environment): void {
     if (environment !== this.#environment) {
       this.#environment = environment;
       this.#reserve();

@@ -40,6 +40,11 @@ import {
  */
 type Unswept = () => ((forwarding: Forwarding) => boolean) | undefined;
 
+/** See `Environment`. */
+interface Accepting {
+  readonly nodePortAddresses: readonly Address[] | 'all';
+}
+
 interface ConntrackReconcilerOptions {
   readonly family: Family;
   readonly conntrack: Conntrack;
@@ -114,7 +119,7 @@ export class ConntrackReconciler {
   /** Frees connections that are being made to endpoints which do not answer. */
   readonly #rescues: Work;
   readonly #all: readonly Work[];
-  #nodePortAddresses: readonly Address[] | 'all' = [];
+  #nodePortAddresses: Accepting['nodePortAddresses'] = [];
   #unswept: Unswept = () => undefined;
   /** True while the kernel may hold changes that were not reported yet. */
   #moving = true;
@@ -150,12 +155,12 @@ export class ConntrackReconciler {
     this.#all = [...ordered, this.#endings, this.#rescues];
   }
 
-  /** Batches will be sent: nothing is examined until `settled`. */
+  /** See `ForwardingFollower`: nothing is examined until `settled`. */
   moving(): void {
     this.#moving = true;
   }
 
-  /** A change has come into force: undefined = did not exist, does not exist any more. */
+  /** See `ForwardingFollower`. */
   changed(previous: Forwarding | undefined, next: Forwarding | undefined): void {
     const servicePort = (next ?? previous)?.servicePort;
     if (servicePort === undefined) return;
@@ -166,10 +171,10 @@ export class ConntrackReconciler {
   }
 
   /**
-   * Notes that all reported changes are in force, and which addresses accept node ports. Frontends
-   * of Forwardings that `unswept` names wait. Those of others do not: there may always be some.
+   * See `ForwardingFollower.settled`. Frontends of Forwardings that `unswept` names wait. Those of
+   * others do not: there may always be some.
    */
-  settled(nodePortAddresses: readonly Address[] | 'all', unswept?: Unswept): void {
+  settled({ nodePortAddresses }: Accepting, unswept?: Unswept): void {
     this.#moving = false;
     if (unswept !== undefined) this.#unswept = unswept;
     this.#acceptNodePorts(nodePortAddresses);
@@ -194,7 +199,7 @@ export class ConntrackReconciler {
   }
 
   /** Examines node ports when addresses are new: clients may have sent there before. */
-  #acceptNodePorts(next: readonly Address[] | 'all'): void {
+  #acceptNodePorts(next: Accepting['nodePortAddresses']): void {
     const previous = this.#nodePortAddresses;
     this.#nodePortAddresses = next;
     if (previous === next || previous === 'all') return;

@@ -1,21 +1,20 @@
 /** Applies the batches of one family, at most one at a time. */
 import { asKernelFailure } from '../kernel/failures.ts';
-import type { ApplyResult, Kernel, KernelFailure } from '../kernel/kernel.ts';
+import type { ApplyResult, KernelFailure } from '../kernel/kernel.ts';
 import type { Batch, Planner } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
-import type { Clock } from '../time/clock.ts';
-import type { Pacer } from '../time/pacer.ts';
 import { type Cause, joined } from './cause.ts';
-import type { Observer, Purpose } from './events.ts';
-import type { InForce } from './in-force.ts';
-import type { Ruleset } from './ruleset.ts';
-import type { Tracked, TrackedForwardings } from './tracked.ts';
+import type { Purpose } from './events.ts';
+import type { Parts } from './parts.ts';
+import type { Quarantine } from './quarantine.ts';
+import type { Tracked } from './tracked.ts';
 
 /** The change of one Forwarding. */
 export interface Change {
   readonly record: Tracked;
   /** Undefined = it is no longer desired. */
   readonly next: Forwarding | undefined;
+  /** What came from outside, where that is known. */
   readonly cause: Cause | undefined;
 }
 
@@ -32,20 +31,10 @@ export interface Failure {
   readonly partly: boolean;
 }
 
-interface ApplierOptions {
-  readonly planner: Planner;
-  readonly kernel: Kernel;
-  readonly clock: Clock;
-  readonly ruleset: Ruleset;
-  readonly observer: Observer;
-  /** A batch is cut when it holds this much. */
-  readonly batchBytesMax: number;
-  readonly newPacer: () => Pacer;
-  /** Whether this Forwarding has failed before. */
-  readonly suspected: (key: string) => boolean;
-  readonly tracked: TrackedForwardings;
-  /** Records what the kernel has acknowledged. */
-  readonly inForce: InForce;
+/** A change that is in force now. It may be none: a repair publishes everything. */
+export interface AppliedChange extends Change {
+  /** Undefined = there was none, or none is known. */
+  readonly previous: Forwarding | undefined;
 }
 
 /** A batch in flight, or changes for which nothing has to be written. */
@@ -91,8 +80,10 @@ interface Plan {
  * batch.
  */
 export class Applier {
-  readonly #options: ApplierOptions;
+  readonly #parts: Parts;
   readonly #planner: Planner;
+  readonly #quarantine: Quarantine;
+  readonly #applied: (change: AppliedChange) => void;
   #planned: PlannedChanges = new Map();
   #flight: Flight | undefined;
   /** The batch in flight was refused, and `#landed` has not said so yet. */
@@ -104,10 +95,13 @@ export class Applier {
   #stopping = false;
   #spentMs = 0;
 
-  constructor(options: ApplierOptions) {
-    this.#options = options;
-    this.#planner = options.planner;
-    this.#largestBytes = options.planner.batchBytesMax ?? options.batchBytesMax;
+  /** `applied` is called for each change that the kernel has acknowledged. */
+  constructor(parts: Parts, quarantine: Quarantine, applied: (change: AppliedChange) => void) {
+    this.#parts = parts;
+    this.#planner = parts.planner;
+    this.#quarantine = quarantine;
+    this.#applied = applied;
+    this.#largestBytes = parts.planner.batchBytesMax ?? parts.settings.batchBytesMax;
     this.#bytesMax = this.#largestBytes;
     this.#pacedBytesMax = this.#largestBytes;
   }
@@ -136,7 +130,7 @@ export class Applier {
    * Forwarding has one already: it may claim a frontend that another one has released since then.
    */
   note({ record, next, cause }: Change): void {
-    this.#options.tracked.setPlanned(record, next);
+    this.#parts.tracked.setPlanned(record, next);
     const earlier = this.#planned.get(record);
     if (earlier !== undefined) this.#planned.delete(record);
     this.#planned.set(record, { record, next, cause: joined(earlier?.cause, cause) });
@@ -151,7 +145,7 @@ export class Applier {
     { isLarge, plan }: Plan,
     purpose: Purpose,
   ): Promise<Failure | undefined> {
-    const { clock, newPacer } = this.#options;
+    const { clock, newPacer } = this.#parts;
     const pacer = newPacer();
     let holdsSmall = false;
     for (const record of records) {
@@ -222,10 +216,10 @@ export class Applier {
     const changes = this.#planned;
     this.#planned = new Map();
     const { pendingBytes } = this.#planner;
-    const startedMs = this.#options.clock.now();
+    const startedMs = this.#parts.clock.now();
     try {
       const batch = this.#planner.take();
-      this.#spentMs += this.#options.clock.now() - startedMs;
+      this.#spentMs += this.#parts.clock.now() - startedMs;
       if (batch !== undefined) this.#launch(batch, changes, purpose, pendingBytes);
       else this.#flight = { changes, outcome: this.#putInForce(changes) };
       return undefined;
@@ -244,7 +238,7 @@ export class Applier {
     purpose: Purpose,
     pendingBytes: number,
   ): Promise<Failure | undefined> {
-    const { kernel, clock, ruleset } = this.#options;
+    const { kernel, clock, ruleset } = this.#parts;
     const encodedMs = clock.now();
     let committedMs = encodedMs;
     const result = await ruleset.commit(batch.transactions ?? 1, async () => {
@@ -266,7 +260,7 @@ export class Applier {
       return this.#refused(batch, changes, result);
     }
     const { oldest, triggerTimesMs } = causeOf(changes.values());
-    this.#options.observer({
+    this.#parts.observer({
       kind: 'committed',
       family: this.#planner.family,
       purpose,
@@ -309,11 +303,11 @@ export class Applier {
     failures: readonly KernelFailure[],
   ): Failure {
     if (culprits.size === 0) {
-      const { suspected } = this.#options;
       const shrunk = this.#isShrunk;
       const [only] = changes.size === 1 ? changes.keys() : [];
       const key = only?.key;
-      if (key !== undefined && (shrunk || suspected(key))) culprits.add(key);
+      if (key !== undefined && (shrunk || this.#quarantine.get(key) !== undefined))
+        culprits.add(key);
       this.#bytesMax = Math.max(1, Math.floor(this.#bytesMax / shrinkFactor));
     }
     return { lost: [...changes.values()], culprits: [...culprits], failures, partly: false };
@@ -333,11 +327,12 @@ export class Applier {
   }
 
   async #putInForce(changes: PlannedChanges): Promise<undefined> {
-    const { clock, inForce, newPacer } = this.#options;
+    const { clock, newPacer, tracked } = this.#parts;
     const pacer = newPacer();
     let startedMs = clock.now();
     for (const { record, next, cause } of changes.values()) {
-      inForce.set(record, next, cause);
+      const previous = tracked.setInForce(record, next);
+      this.#applied({ record, previous, next, cause });
       if (!pacer.due) continue;
       this.#spentMs += clock.now() - startedMs;
       await pacer.rest();

@@ -3,44 +3,17 @@
  * shows at little cost whether others have committed. Only then everything is read and compared.
  */
 import { isKernelError } from '../kernel/errors.ts';
-import type { Committer, Kernel } from '../kernel/kernel.ts';
-import type { Drift, Observation, Planner, Repair } from '../modes/mode.ts';
-import type { Clock } from '../time/clock.ts';
+import type { Committer } from '../kernel/kernel.ts';
+import type { Drift, Observation, Repair } from '../modes/mode.ts';
 import { Debt } from '../time/debt.ts';
-import type { Pacer } from '../time/pacer.ts';
 import { type Applier, type Failure, unknownFailure } from './applier.ts';
-import { addDrift, isDrift, type Observer } from './events.ts';
+import { addDrift, isDrift } from './events.ts';
+import type { Parts } from './parts.ts';
 import { RetryingReader } from './retrying-reader.ts';
-import type { Moment, Ruleset, Writers } from './ruleset.ts';
-import type { Tracked, TrackedForwardings } from './tracked.ts';
+import type { Moment, Writers } from './ruleset.ts';
+import type { SyncSettings } from './settings.ts';
+import type { Tracked } from './tracked.ts';
 import { Watch } from './watch.ts';
-
-export interface AuditSettings {
-  /** How often the generation is read. */
-  readonly checkMs: number;
-  /** Longest time between two comparisons, even if the generation shows no change. */
-  readonly fullMs: number;
-  /**
-   * After a comparison that took t, at least `restFactor * t` passes before the next one: others
-   * may commit all the time, and comparing must stay a small part of our work. What is known to
-   * have changed rules of ours does not wait for that (see `repairShare`).
-   */
-  readonly restFactor: number;
-}
-
-interface AuditOptions extends AuditSettings {
-  readonly planner: Planner;
-  readonly applier: Applier;
-  readonly tracked: TrackedForwardings;
-  readonly newPacer: () => Pacer;
-  /** Reads only. */
-  readonly reader: Kernel;
-  readonly clock: Clock;
-  readonly ruleset: Ruleset;
-  readonly observer: Observer;
-  /** Is called when `nextMs` has become earlier. */
-  readonly wake: () => void;
-}
 
 /** So soon after a suspicion elements are counted, once for all suspicions until then. */
 const suspectMs = 5000;
@@ -81,7 +54,11 @@ const staleMax = 2;
 const holdMaxMs = 500;
 
 export class Audit {
-  readonly #options: AuditOptions;
+  readonly #parts: Parts;
+  readonly #settings: SyncSettings['audit'];
+  readonly #applier: Applier;
+  /** Is called when `nextMs` has become earlier. */
+  readonly #wake: () => void;
   #state: State = { kind: 'resting' };
   #base: Moment = { generation: undefined, commits: 0 };
   readonly #watch: Watch;
@@ -104,15 +81,18 @@ export class Audit {
   /** How long the last observation took. */
   #observeMs = 0;
 
-  constructor(options: AuditOptions) {
-    this.#options = options;
-    this.#repairs = new Debt(options.clock, repairShare);
-    this.#watch = new Watch(options, {
+  constructor(parts: Parts, applier: Applier, wake: () => void) {
+    this.#parts = parts;
+    this.#settings = parts.settings.audit;
+    this.#applier = applier;
+    this.#wake = wake;
+    this.#repairs = new Debt(parts.clock, repairShare);
+    this.#watch = new Watch(parts, {
       changed: (by) => this.#disturbed(by),
       ended: () => this.verify(),
     });
-    this.#checkAtMs = options.clock.now() + options.checkMs;
-    this.#fullAtMs = options.clock.now() + options.fullMs;
+    this.#checkAtMs = parts.clock.now() + this.#settings.checkMs;
+    this.#fullAtMs = parts.clock.now() + this.#settings.fullMs;
   }
 
   /** All is read from now on: what was asked for until now needs no other comparison. */
@@ -120,14 +100,14 @@ export class Audit {
     this.#needed = false;
     this.#suspected = false;
     this.#isTouched = false;
-    this.#checkAtMs = this.#options.clock.now() + this.#options.checkMs;
+    this.#checkAtMs = this.#parts.clock.now() + this.#settings.checkMs;
   }
 
   /** At that moment all was read, and is now as desired. */
   verified(base: Moment): void {
     this.#base = base;
     this.#watch.update();
-    this.#fullAtMs = this.#options.clock.now() + this.#options.fullMs;
+    this.#fullAtMs = this.#parts.clock.now() + this.#settings.fullMs;
   }
 
   /** `Clock.now` from which a repair of what others have changed is due. */
@@ -137,12 +117,12 @@ export class Audit {
 
   /** How long changes of ours by others have waited for their repair; 0 = there are none. */
   get damagedMs(): number {
-    return this.#damagedAtMs === undefined ? 0 : this.#options.clock.now() - this.#damagedAtMs;
+    return this.#damagedAtMs === undefined ? 0 : this.#parts.clock.now() - this.#damagedAtMs;
   }
 
   /** A repair is over, or was given up, that began at `beganMs` of `Clock.now`. */
   spent(beganMs: number): void {
-    this.#repairs.spent(this.#options.clock.now() - beganMs, beganMs);
+    this.#repairs.spent(this.#parts.clock.now() - beganMs, beganMs);
   }
 
   /** All that others had changed when `reading` was called is repaired. */
@@ -159,13 +139,13 @@ export class Audit {
 
   /** Who has written since `verified`. */
   writers(): Promise<Writers> {
-    return this.#options.ruleset.writersSince(this.#base, this.#options.reader);
+    return this.#parts.ruleset.writersSince(this.#base, this.#parts.reader);
   }
 
   /** Asks for a comparison, unless the kernel's counts of elements show that none is needed. */
   suspect(): void {
     this.#suspected = true;
-    const soonMs = this.#options.clock.now() + Math.min(suspectMs, this.#options.checkMs);
+    const soonMs = this.#parts.clock.now() + Math.min(suspectMs, this.#settings.checkMs);
     this.#checkAtMs = Math.min(this.#checkAtMs, soonMs);
   }
 
@@ -174,13 +154,13 @@ export class Audit {
    */
   verify(): void {
     this.request(0);
-    this.#options.wake();
+    this.#wake();
   }
 
   /** Asks for a comparison after `delayMs`, whatever the generation says. */
   request(delayMs: number): void {
     this.#needed = true;
-    this.#notBeforeMs = Math.max(this.#notBeforeMs, this.#options.clock.now() + delayMs);
+    this.#notBeforeMs = Math.max(this.#notBeforeMs, this.#parts.clock.now() + delayMs);
   }
 
   /** Stops watching for changes by others. */
@@ -193,9 +173,9 @@ export class Audit {
     this.#by = by;
     this.#isTouched = true;
     if (this.#damagedAtMs === undefined || !this.#needed) {
-      this.#checkAtMs = this.#options.clock.now();
+      this.#checkAtMs = this.#parts.clock.now();
     }
-    this.#options.wake();
+    this.#wake();
   }
 
   /**
@@ -236,21 +216,21 @@ export class Audit {
   }
 
   async #begin(): Promise<Failure | undefined> {
-    const now = this.#options.clock.now();
+    const now = this.#parts.clock.now();
     if (now >= this.#checkAtMs) await this.#check(now);
     if (now < this.#dueMs) return undefined;
     this.reading();
     this.#startedMs = now;
     if (this.#stale >= staleMax && this.#observeMs <= holdMaxMs) {
-      return this.#observed(await this.#observeAlone(), this.#options.ruleset.completed);
+      return this.#observed(await this.#observeAlone(), this.#parts.ruleset.completed);
     }
     this.#observeDuringSyncs();
     return undefined;
   }
 
   async #check(now: number): Promise<void> {
-    const { checkMs, reader, ruleset } = this.#options;
-    this.#checkAtMs = now + checkMs;
+    const { reader, ruleset } = this.#parts;
+    this.#checkAtMs = now + this.#settings.checkMs;
     const isTouched = this.#isTouched;
     this.#isTouched = false;
     if (this.#needed && !isTouched) return;
@@ -262,7 +242,7 @@ export class Audit {
 
   /** Whether the kernel counts other numbers of elements than there should be. */
   async #isMiscounted(): Promise<boolean> {
-    const { observer, planner, reader } = this.#options;
+    const { observer, planner, reader } = this.#parts;
     const miscounts = await planner.miscounts(reader).catch(() => undefined);
     if (miscounts === undefined) return this.#suspected;
     if (miscounts.length === 0) return false;
@@ -274,8 +254,8 @@ export class Audit {
    * Reads the kernel while syncs continue. It is repeated when their batches make it stale.
    */
   #observeDuringSyncs(): void {
-    const { clock, newPacer, planner, ruleset, wake } = this.#options;
-    const reader = new RetryingReader(this.#options.reader, ruleset);
+    const { clock, newPacer, planner, ruleset } = this.#parts;
+    const reader = new RetryingReader(this.#parts.reader, ruleset);
     const state: State = { kind: 'observing', reader, result: undefined };
     this.#state = state;
     const settle = (result: Observation | Error): void => {
@@ -283,19 +263,19 @@ export class Audit {
       const isStale = 'isStale' in result && result.isStale;
       state.result = isStale ? 'stale' : result;
       if (isStale) result.drop();
-      wake();
+      this.#wake();
     };
     planner.observe(reader, newPacer().pause).then(settle, settle);
   }
 
   #observeAlone(): Promise<Observed> {
-    const { newPacer, planner, reader, ruleset } = this.#options;
+    const { newPacer, planner, reader, ruleset } = this.#parts;
     const read = () => planner.observe(reader, newPacer().pause);
     return ruleset.readAlone(read).catch((error: Error) => error);
   }
 
   async #observed(result: Observed | undefined, commits: number): Promise<Failure | undefined> {
-    const { newPacer, tracked } = this.#options;
+    const { newPacer, tracked } = this.#parts;
     if (result === undefined) return undefined;
     this.#state = { kind: 'resting' };
     if (result === 'stale' || isKernelError(result, 'EINTR')) {
@@ -319,7 +299,7 @@ export class Audit {
   }
 
   async #compare(state: State & { kind: 'comparing' }): Promise<Failure | undefined> {
-    const { applier, clock, newPacer, planner } = this.#options;
+    const { clock, newPacer, planner } = this.#parts;
     const pacer = newPacer();
     const beganMs = clock.now();
     let done = false;
@@ -332,7 +312,7 @@ export class Audit {
     }
     if (done) state.drift = addDrift(state.drift, await state.repair.finish(pacer.pause));
     const comparedMs = clock.now();
-    const failure = await applier.finish('audit');
+    const failure = await this.#applier.finish('audit');
     if (failure !== undefined) return failure;
     state.commitMs = clock.now() - comparedMs;
     if (!done) {
@@ -351,7 +331,7 @@ export class Audit {
   }
 
   #report({ drift, writers, by }: State & { kind: 'comparing' }, durationMs: number): void {
-    const { observer, planner } = this.#options;
+    const { observer, planner } = this.#parts;
     const { family } = planner;
     if (isDrift(drift)) observer({ kind: 'drift', family, purpose: 'audit', drift, writers, by });
     observer({ kind: 'audited', family, durationMs });
@@ -359,17 +339,16 @@ export class Audit {
 
   /** Compares one Forwarding; true when none is left. */
   #compareNext(state: State & { kind: 'comparing' }): boolean {
-    const { applier } = this.#options;
     const { value: record, done } = state.records.next();
     if (done) return true;
     const { planned: next } = record;
     if (next === undefined) return false;
     state.drift = addDrift(state.drift, state.repair.compare(next));
-    applier.note({ record, next, cause: undefined });
+    this.#applier.note({ record, next, cause: undefined });
     return false;
   }
 
   #restMs(durationMs: number): number {
-    return durationMs * this.#options.restFactor;
+    return durationMs * this.#settings.restFactor;
   }
 }

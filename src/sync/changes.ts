@@ -5,14 +5,8 @@ import type { Cause } from './cause.ts';
 import { DirtyForwardings, serviceOf } from './dirty.ts';
 import type { Handover } from './handover.ts';
 import { Pace, type Urgency } from './pace.ts';
-import type { SyncSettings } from './settings.ts';
+import type { Parts } from './parts.ts';
 import type { Tracked } from './tracked.ts';
-
-interface ChangesOptions {
-  readonly handover: Handover;
-  readonly clock: Clock;
-  readonly settings: Pick<SyncSettings, 'longestRestMs' | 'minSyncPeriodMs'>;
-}
 
 /** What is left to do. */
 export interface Backlog {
@@ -54,13 +48,13 @@ export class Changes {
   /** `Clock.now` before which no sync begins. */
   #notBeforeMs = Number.NEGATIVE_INFINITY;
 
-  constructor(options: ChangesOptions) {
-    this.#clock = options.clock;
-    this.#handover = options.handover;
-    const { longestRestMs, minSyncPeriodMs } = options.settings;
+  constructor({ clock, settings }: Parts, handover: Handover) {
+    this.#clock = clock;
+    this.#handover = handover;
+    const { longestRestMs, minSyncPeriodMs } = settings;
     this.#minSyncPeriodMs = minSyncPeriodMs;
     const isPaced = minSyncPeriodMs === 0 && longestRestMs > 0;
-    if (isPaced) this.#pace = new Pace({ clock: options.clock, longestRestMs });
+    if (isPaced) this.#pace = new Pace({ clock, longestRestMs });
   }
 
   /** `damagedMs`: how long what others have changed has waited for its repair. */

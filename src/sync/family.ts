@@ -1,43 +1,39 @@
 /** Brings one family of the kernel to what is desired, and keeps it there. */
-import type { Kernel, KernelFailure } from '../kernel/kernel.ts';
-import type { Environment, KernelState, Planner } from '../modes/mode.ts';
+import type { KernelFailure } from '../kernel/kernel.ts';
+import type { Environment, KernelState } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding, ForwardingsByKey } from '../state/types.ts';
-import { type Clock, isDue } from '../time/clock.ts';
+import { isDue } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { afterFailure } from './after-failure.ts';
-import { Applier, contradictsBelief, type Failure, unknownFailure } from './applier.ts';
+import {
+  type AppliedChange,
+  Applier,
+  contradictsBelief,
+  type Failure,
+  unknownFailure,
+} from './applier.ts';
 import { Audit } from './audit.ts';
 import type { Cause } from './cause.ts';
 import { type Backlog, Changes } from './changes.ts';
 import type { Causes } from './dirty.ts';
-import { isDrift, type Observer, type Purpose } from './events.ts';
+import { isDrift, type Purpose } from './events.ts';
+import type { ForwardingFollower } from './follower.ts';
 import { Handover, yieldRefused } from './handover.ts';
 import { Housekeeping } from './housekeeping.ts';
-import { type AppliedChange, type ForwardingFollower, InForce } from './in-force.ts';
+import type { Parts } from './parts.ts';
 import { Quarantine, type Quarantined } from './quarantine.ts';
 import { adoptAll, Recovery, repairAll, targetsOf } from './recovery.ts';
 import { Reports } from './reports.ts';
 import { Requests } from './requests.ts';
-import type { Ruleset } from './ruleset.ts';
-import type { SyncSettings } from './settings.ts';
 import { Snapshots } from './snapshots.ts';
 import { type Tracked, TrackedForwardings } from './tracked.ts';
 
-interface FamilySyncOptions {
-  readonly planner: Planner;
-  /** Writes. */
-  readonly kernel: Kernel;
-  /** Reads. It may be the same Kernel, but then a dump holds up batches. */
-  readonly reader: Kernel;
+interface FamilySyncOptions extends Omit<Parts, 'newPacer' | 'tracked'> {
   /** What applies to all Services at present. It is the same object until it changes. */
   readonly environment: () => Environment;
-  readonly clock: Clock;
-  /** Shared by all families of one network namespace. */
-  readonly ruleset: Ruleset;
-  readonly observer: Observer;
-  readonly settings: SyncSettings;
-  readonly follower?: ForwardingFollower;
+  /** Notified in this order. */
+  readonly followers?: readonly ForwardingFollower[];
 }
 
 /** Time between syncs while staged: no packet waits for them, and few large batches cost least. */
@@ -59,15 +55,12 @@ type Phase = 'reading' | 'staged' | 'hooking' | 'live' | 'stopping';
 
 export class FamilySync {
   readonly family: Family;
-  readonly #options: FamilySyncOptions & {
-    readonly applier: Applier;
-    /** For each piece of work its own. */
-    readonly newPacer: () => Pacer;
-  };
+  readonly #parts: Parts;
+  readonly #environment: () => Environment;
+  readonly #followers: readonly ForwardingFollower[];
   readonly #tracked = new TrackedForwardings();
   readonly #applier: Applier;
   readonly #audit: Audit;
-  readonly #inForce: InForce;
   readonly #quarantine: Quarantine;
   readonly #recovery: Recovery;
   readonly #housekeeping: Housekeeping;
@@ -86,34 +79,26 @@ export class FamilySync {
   #isHealthy = false;
 
   constructor(given: FamilySyncOptions) {
-    const { planner, clock, settings } = given;
+    const { planner, clock, environment, followers = [], settings } = given;
     this.family = planner.family;
-    this.#reports = new Reports({ ...given, family: this.family });
+    this.#environment = environment;
+    this.#followers = followers;
+    this.#reports = new Reports(given);
     const observer = this.#reports.report;
     this.#requests = new Requests(clock, () => {
       if (this.#isListed) observer({ kind: 'queued', family: this.family });
     });
     this.#quarantine = new Quarantine(settings.quarantineBackoff, clock);
     this.#recovery = new Recovery(settings.recoveryBackoff, clock);
-    this.#inForce = new InForce(this.#tracked, (change) => this.#applied(change));
     const newPacer = (): Pacer => new Pacer(clock, settings.sliceMs);
-    this.#applier = new Applier({
-      ...given,
-      observer,
-      newPacer,
-      batchBytesMax: settings.batchBytesMax,
-      inForce: this.#inForce,
-      tracked: this.#tracked,
-      suspected: (key) => this.isQuarantined(key),
-    });
-    const tracked = this.#tracked;
-    const options = { ...given, observer, newPacer, applier: this.#applier, tracked };
-    this.#options = options;
-    this.#handover = new Handover(options);
-    this.#changes = new Changes({ ...options, handover: this.#handover });
-    this.#audit = new Audit({ ...options, ...settings.audit, wake: this.#requests.wake });
-    this.#housekeeping = new Housekeeping(options);
-    this.#snapshots = new Snapshots(options);
+    const parts: Parts = { ...given, observer, newPacer, tracked: this.#tracked };
+    this.#parts = parts;
+    this.#applier = new Applier(parts, this.#quarantine, (change) => this.#applied(change));
+    this.#handover = new Handover(parts, this.#applier);
+    this.#changes = new Changes(parts, this.#handover);
+    this.#audit = new Audit(parts, this.#applier, this.#requests.wake);
+    this.#housekeeping = new Housekeeping(parts, this.#applier);
+    this.#snapshots = new Snapshots(parts);
   }
 
   /** What is desired. It depends on the cluster only. */
@@ -149,7 +134,7 @@ export class FamilySync {
    * retired, and audits.
    */
   get upToDate(): boolean {
-    const isSweepDue = this.#options.planner.takeSweep !== undefined;
+    const isSweepDue = this.#parts.planner.takeSweep !== undefined;
     const isDue = this.#recovery.dueAtMs !== undefined || this.#hasWork || isSweepDue;
     return this.#isListed && this.#requests.isWaiting && !isDue;
   }
@@ -165,7 +150,7 @@ export class FamilySync {
       this.#requests.isWaiting &&
       this.#recovery.dueAtMs === undefined &&
       !this.#hasWork;
-    return isIdle ? this.#options.clock.now() : this.#inStepAtMs;
+    return isIdle ? this.#parts.clock.now() : this.#inStepAtMs;
   }
 
   get #isListed(): boolean {
@@ -181,8 +166,8 @@ export class FamilySync {
   }
 
   get #hasWork(): boolean {
-    const { environment, planner } = this.#options;
-    return this.#changes.dirty.any || environment() !== planner.environment;
+    const { planner } = this.#parts;
+    return this.#changes.dirty.any || this.#environment() !== planner.environment;
   }
 
   /** Its record, for `setDesired` and `changed`. It is valid while it is desired. */
@@ -258,7 +243,7 @@ export class FamilySync {
     }
     while (this.#recovery.dueAtMs !== undefined && !this.#isStopping) await this.#step();
     if (this.#isStopping) return;
-    const startedMs = this.#options.clock.now();
+    const startedMs = this.#parts.clock.now();
     const batch = this.#takeHook?.();
     const failure = batch && (await this.#applier.apply(batch, 'start'));
     if (this.#isStopping) return;
@@ -269,7 +254,7 @@ export class FamilySync {
 
   /** Does the most urgent thing that is due, or waits for one. */
   async #step(): Promise<void> {
-    const now = this.#options.clock.now();
+    const now = this.#parts.clock.now();
     const recoverAtMs = this.#recovery.dueAtMs;
     if (recoverAtMs !== undefined) {
       if (now >= recoverAtMs) return this.#recover();
@@ -289,7 +274,7 @@ export class FamilySync {
   }
 
   async #keepHouse(): Promise<void> {
-    const isSweepDue = this.#options.planner.takeSweep !== undefined;
+    const isSweepDue = this.#parts.planner.takeSweep !== undefined;
     await this.#housekeeping.run();
     if (isSweepDue && !this.#isStopping) this.#notifySettled();
   }
@@ -302,9 +287,8 @@ export class FamilySync {
   /** The normal sync: what changed, and nothing else. Resolves to the failure that ended it. */
   async #sync(): Promise<Failure | undefined> {
     const startedMs = this.#begin();
-    const { environment, planner } = this.#options;
     this.#changes.begin(this.#isUnhooked);
-    await planner.changeEnvironment(environment(), this.#pause());
+    await this.#parts.planner.changeEnvironment(this.#environment(), this.#pause());
     const failure = await this.#applier.drain(this.#changes.due(), this.#changes, 'changes');
     if (this.#handover.takeYielded()) this.#audit.suspect();
     await this.#finished('changes', startedMs, failure);
@@ -320,18 +304,27 @@ export class FamilySync {
     const { purpose } = this.#recovery;
     const causes = this.#changes.dirty.takeAll();
     this.#recovery.begin();
-    this.#inForce.beginRepair();
+    this.#tracked.beginRepair();
     this.#applier.forget();
     const failure = await this.#repair(causes, purpose).catch(unknownFailure);
     this.#audit.spent(startedMs);
     if (failure === undefined && !this.#isStopping) {
-      this.#inForce.endRepair();
-      for (const record of this.#tracked.values()) this.#dropUnused(record);
+      this.#publishDeleted();
       this.#audit.repaired();
       this.#recovery.succeeded();
     }
     if (failure !== undefined) for (const [one, cause] of causes) this.#changes.mark(one, cause);
     await this.#finished(purpose, startedMs, failure);
+  }
+
+  /** Publishes what a repair has deleted. */
+  #publishDeleted(): void {
+    for (const record of this.#tracked.values()) {
+      const previous = this.#tracked.endRepair(record);
+      const change = { record, previous, next: undefined, cause: undefined };
+      if (previous !== undefined) this.#applied(change);
+      else this.#dropUnused(record);
+    }
   }
 
   async #repair(causes: Causes, purpose: Purpose): Promise<Failure | undefined> {
@@ -340,33 +333,34 @@ export class FamilySync {
     const writers = await this.#audit.writers();
     this.#audit.verified(readAt);
     if (this.#isStopping) return undefined;
-    const options = this.#options;
+    const { newPacer, observer, planner } = this.#parts;
     const targets = targetsOf(this.#tracked, this.#quarantine.values());
     const refused = Array.from(this.#quarantine.keys(), (key) => this.track(key));
     await yieldRefused(targets, refused, this.#pause());
-    await adoptAll(options, found, targets);
-    await options.planner.changeEnvironment(options.environment(), this.#pause());
-    const { drift, failure } = await repairAll(options, found, targets, causes, purpose);
+    await adoptAll(newPacer(), found, targets);
+    await planner.changeEnvironment(this.#environment(), this.#pause());
+    const work = { targets, causes, purpose };
+    const { drift, failure } = await repairAll(this.#applier, found, work, this.#pause());
     const { family } = this;
     const by = this.#audit.takeCommitter();
     if (!isDrift(drift)) return failure;
     // It is what a refused batch has left undone: no change of what was in force.
     const isRest = purpose === 'recovery' && writers === 'only us';
-    if (isRest) options.observer({ kind: 'completed', family, drift });
-    else options.observer({ kind: 'drift', family, purpose, drift, writers, by });
+    if (isRest) observer({ kind: 'completed', family, drift });
+    else observer({ kind: 'drift', family, purpose, drift, writers, by });
     return failure;
   }
 
   /** Returns `Clock.now`. */
   #begin(): number {
-    this.#options.follower?.moving();
+    for (const follower of this.#followers) follower.moving?.();
     this.#requests.begin();
     this.#spentBeforeMs = this.#applier.spentMs;
-    return this.#options.clock.now();
+    return this.#parts.clock.now();
   }
 
   #pause() {
-    return this.#options.newPacer().pause;
+    return this.#parts.newPacer().pause;
   }
 
   async #finished(
@@ -375,7 +369,7 @@ export class FamilySync {
     failure: Failure | undefined,
   ): Promise<void> {
     if (this.#isStopping) return;
-    const { clock, observer, planner, settings } = this.#options;
+    const { clock, observer, planner, settings } = this.#parts;
     const now = clock.now();
     const ok = failure === undefined;
     const workMs = this.#applier.spentMs - this.#spentBeforeMs;
@@ -398,23 +392,25 @@ export class FamilySync {
   }
 
   /**
-   * Notifies the follower that it knows all that is in force, also after a refused batch, and after
+   * Notifies followers that they know all that is in force, also after a refused batch, and after
    * each sweep.
    */
   #notifySettled(): void {
-    const { follower, planner } = this.#options;
+    const { planner } = this.#parts;
     if (this.#recovery.dueAtMs !== undefined || this.#isUnhooked) return;
-    follower?.upToDate(planner.environment, () => planner.unswept);
+    for (const follower of this.#followers) {
+      follower.settled?.(planner.environment, () => planner.unswept);
+    }
   }
 
   #applied({ record, previous, next, cause }: AppliedChange): void {
-    const { follower, observer } = this.#options;
-    follower?.changed(previous, next, cause);
+    for (const follower of this.#followers) follower.changed?.(previous, next, cause);
     if (next === undefined) this.#dropUnused(record);
     const restored = this.#quarantine.committed(record.key, next, record.desired);
     if (restored === undefined || next === undefined) return;
     const { attempts, forwarding } = restored;
     const { servicePort } = forwarding;
+    const { observer } = this.#parts;
     observer({ kind: 'restored', family: this.family, servicePort, attempts });
   }
 
@@ -427,7 +423,7 @@ export class FamilySync {
    * what is in quarantine is in force, or will be with this sync.
    */
   async #failed(failure: Failure, purpose: Purpose): Promise<boolean> {
-    const { observer, planner } = this.#options;
+    const { observer, planner } = this.#parts;
     for (const { record, cause } of failure.lost) {
       this.#tracked.takeBack(record);
       if (!this.#quarantine.holds(record.key)) this.#changes.mark(record, cause);
@@ -466,7 +462,7 @@ export class FamilySync {
   ): void {
     const { key } = record;
     const earlier = this.#quarantine.get(key);
-    const inForce = this.#inForce.lastKnown(record);
+    const inForce = record.before ?? record.inForce;
     // A repair tries what is desired first, then what was in force, then nothing.
     const fallback = purpose !== 'changes' && earlier?.inForce !== undefined ? undefined : inForce;
     const tried = lost.get(record) ?? record.desired ?? inForce;
@@ -474,7 +470,7 @@ export class FamilySync {
     if (tried === undefined) return;
     const quarantined = this.#quarantine.add(key, tried, failure, fallback);
     const retryMs = quarantined.retryAtMs - quarantined.failedAtMs;
-    this.#options.observer({ kind: 'quarantined', family: this.family, quarantined, retryMs });
+    this.#parts.observer({ kind: 'quarantined', family: this.family, quarantined, retryMs });
   }
 }
 

@@ -1,16 +1,10 @@
 /** Plans changes in such a way that no two planned Forwardings ever have the same frontend. */
-import type { Planner } from '../modes/mode.ts';
 import { type FrontendKey, frontendKey } from '../state/frontend-key.ts';
 import type { Forwarding } from '../state/types.ts';
 import { inTurns, type Pause } from '../time/pacer.ts';
 import type { Applier, Change } from './applier.ts';
-import type { Tracked, TrackedForwardings } from './tracked.ts';
-
-interface HandoverOptions {
-  readonly planner: Planner;
-  readonly applier: Applier;
-  readonly tracked: TrackedForwardings;
-}
+import type { Parts } from './parts.ts';
+import type { Tracked } from './tracked.ts';
 
 /**
  * Desired Forwardings never share a frontend. But they are planned one by one and in several
@@ -19,16 +13,18 @@ interface HandoverOptions {
  * deleted. So the record of what is in force is right after each batch, whatever fails later.
  */
 export class Handover {
-  readonly #options: HandoverOptions;
+  readonly #parts: Parts;
+  readonly #applier: Applier;
   #yielded = false;
 
-  constructor(options: HandoverOptions) {
-    this.#options = options;
+  constructor(parts: Parts, applier: Applier) {
+    this.#parts = parts;
+    this.#applier = applier;
   }
 
   plan(change: Change): void {
     const { next } = change;
-    const holders = next && this.#options.tracked.holders(next);
+    const holders = next && this.#parts.tracked.holders(next);
     if (holders !== undefined) for (const holder of holders) this.#yield(holder, next!);
     this.#change(change);
   }
@@ -41,10 +37,9 @@ export class Handover {
   }
 
   #change(change: Change): void {
-    const { applier, planner } = this.#options;
     const { next, record } = change;
-    if (record.planned !== next) planner.change(record.planned, next);
-    applier.note(change);
+    if (record.planned !== next) this.#parts.planner.change(record.planned, next);
+    this.#applier.note(change);
   }
 
   /** Whether a frontend was yielded since the last call. */

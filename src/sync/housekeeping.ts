@@ -3,24 +3,10 @@
  * affinity that points at endpoints that are gone (`sweep`). What the kernel refuses is retried.
  */
 import { asKernelFailure } from '../kernel/failures.ts';
-import type { KernelReader } from '../kernel/kernel.ts';
 import type { Planner } from '../modes/mode.ts';
 import { Backoff } from '../time/backoff.ts';
-import type { Clock } from '../time/clock.ts';
-import type { Pacer } from '../time/pacer.ts';
 import type { Applier } from './applier.ts';
-import type { Observer } from './events.ts';
-import type { TrackedForwardings } from './tracked.ts';
-
-interface HousekeepingOptions {
-  readonly planner: Planner;
-  readonly applier: Applier;
-  readonly tracked: TrackedForwardings;
-  readonly reader: KernelReader;
-  readonly clock: Clock;
-  readonly observer: Observer;
-  readonly newPacer: () => Pacer;
-}
+import type { Parts } from './parts.ts';
 
 /** After a task that took t, at least `restFactor * t` passes before the next one of its kind. */
 const restFactor = 10;
@@ -37,15 +23,17 @@ const patienceMs = 1000;
 type Task = 'deferred' | 'sweep';
 
 export class Housekeeping {
-  readonly #options: HousekeepingOptions;
+  readonly #parts: Parts;
+  readonly #applier: Applier;
   readonly #backoff: Readonly<Record<Task, Backoff>>;
   #deferredAtMs: number | undefined;
   #sweepAtMs = Number.NEGATIVE_INFINITY;
   #waitingSinceMs: number | undefined;
 
-  constructor(options: HousekeepingOptions) {
-    this.#options = options;
-    const { clock } = options;
+  constructor(parts: Parts, applier: Applier) {
+    this.#parts = parts;
+    this.#applier = applier;
+    const { clock } = parts;
     this.#backoff = {
       deferred: new Backoff({ firstMs: deferMs, secondMs: 2 * deferMs, maxMs: 60_000 }, clock),
       // An element may expire before it is deleted: then there is no reason to wait.
@@ -55,7 +43,7 @@ export class Housekeeping {
 
   /** `Clock.now` of the next task; undefined when there is none. */
   nextMs(): number | undefined {
-    const { planner, clock } = this.#options;
+    const { planner, clock } = this.#parts;
     if (planner.takeDeferred !== undefined) this.#deferredAtMs ??= clock.now() + deferMs;
     else this.#deferredAtMs = undefined;
     const sweepAtMs = planner.takeSweep !== undefined ? this.#sweepAtMs : undefined;
@@ -67,7 +55,7 @@ export class Housekeeping {
 
   /** Whether a task has waited for syncs too long. */
   get starved(): boolean {
-    const now = this.#options.clock.now();
+    const now = this.#parts.clock.now();
     const nextMs = this.nextMs();
     if (nextMs === undefined || nextMs > now) this.#waitingSinceMs = undefined;
     else this.#waitingSinceMs ??= now;
@@ -76,7 +64,7 @@ export class Housekeeping {
 
   /** Does what is due. Nothing may be in flight or waiting to be taken. */
   async run(): Promise<void> {
-    const { planner, clock } = this.#options;
+    const { planner, clock } = this.#parts;
     const now = clock.now();
     this.#waitingSinceMs = undefined;
     const { takeSweep } = planner;
@@ -96,10 +84,10 @@ export class Housekeeping {
 
   /** Returns the milliseconds to wait after a failure; undefined = done. */
   async #apply(purpose: Task, take: Planner['takeDeferred']): Promise<number | undefined> {
-    const { planner, applier, newPacer, observer, reader, tracked } = this.#options;
+    const { planner, newPacer, observer, reader, tracked } = this.#parts;
     const taken = (async () => take?.(reader))();
     const failures = await taken.then(
-      async (batch) => batch && (await applier.apply(batch, purpose))?.failures,
+      async (batch) => batch && (await this.#applier.apply(batch, purpose))?.failures,
       (error: Error) => [asKernelFailure(error)],
     );
     if (failures === undefined) return undefined;

@@ -3,7 +3,7 @@ import type { Drift, KernelState } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
 import { Backoff, type BackoffLimits } from '../time/backoff.ts';
 import type { Clock } from '../time/clock.ts';
-import type { Pacer } from '../time/pacer.ts';
+import type { Pacer, Pause } from '../time/pacer.ts';
 import type { RepairTime } from './after-failure.ts';
 import type { Applier, Failure } from './applier.ts';
 import type { Causes } from './dirty.ts';
@@ -61,9 +61,11 @@ export class Recovery {
   }
 }
 
-interface RepairOptions {
-  readonly applier: Applier;
-  readonly newPacer: () => Pacer;
+/** What a repair brings into force, and why it changed, where that is known. */
+interface Targets {
+  readonly targets: ReadonlyMap<Tracked, Forwarding>;
+  readonly causes: Readonly<Causes>;
+  readonly purpose: Purpose;
 }
 
 /** The result of a repair. All that is not in `failure.lost` may be in force. */
@@ -93,11 +95,10 @@ export function targetsOf(
 
 /** Gives the pools of `targets` the order that they have in the kernel. */
 export async function adoptAll(
-  { newPacer }: Pick<RepairOptions, 'newPacer'>,
+  pacer: Pacer,
   found: KernelState,
   targets: Map<Tracked, Forwarding>,
 ): Promise<void> {
-  const pacer = newPacer();
   for (const [record, forwarding] of targets) {
     const adopted = found.adopt(forwarding);
     if (adopted !== forwarding) targets.set(record, adopted);
@@ -107,13 +108,11 @@ export async function adoptAll(
 
 /** Throws what the planner throws about fixed objects and remains. */
 export async function repairAll(
-  { applier, newPacer }: RepairOptions,
+  applier: Applier,
   found: KernelState,
-  targets: ReadonlyMap<Tracked, Forwarding>,
-  causes: Readonly<Causes>,
-  purpose: Purpose,
+  { causes, purpose, targets }: Targets,
+  pause: Pause,
 ): Promise<Repaired> {
-  const { pause } = newPacer();
   const repair = await found.restore(targets.values(), pause);
   let { drift } = repair;
   const plan = (record: Tracked): void => {

@@ -1,35 +1,28 @@
 import type { RefusedAddress } from '../modes/mode.ts';
-import type { Family } from '../net/address.ts';
-import type { Clock } from '../time/clock.ts';
 import type { FamilyEvent, Observer, SyncEvent } from './events.ts';
-
-interface ReportsOptions {
-  readonly family: Family;
-  readonly clock: Clock;
-  readonly observer: Observer;
-}
+import type { Parts } from './parts.ts';
 
 /**
  * The events of a family. While rules are staged, events about syncs and batches are held back:
  * nothing is in force before the rules are hooked.
  */
 export class Reports {
-  readonly #options: ReportsOptions;
+  readonly #parts: Pick<Parts, 'clock' | 'observer' | 'planner'>;
   /** Events that are held back; undefined = none is. */
   #held: (FamilyEvent & { kind: 'committed' })[] | undefined;
 
-  constructor(options: ReportsOptions) {
-    this.#options = options;
+  constructor(parts: Pick<Parts, 'clock' | 'observer' | 'planner'>) {
+    this.#parts = parts;
   }
 
   readonly report: Observer = (event: SyncEvent): void => {
-    if (this.#held === undefined) this.#options.observer(event);
+    if (this.#held === undefined) this.#parts.observer(event);
     else if (event.kind === 'committed') this.#held.push(event);
-    else if (event.kind !== 'queued' && event.kind !== 'done') this.#options.observer(event);
+    else if (event.kind !== 'queued' && event.kind !== 'done') this.#parts.observer(event);
   };
 
   reportRefused(addresses: readonly RefusedAddress[]): void {
-    const { family } = this.#options;
+    const { family } = this.#parts.planner;
     for (const refused of addresses) this.report({ kind: 'address-refused', family, ...refused });
   }
 
@@ -42,7 +35,8 @@ export class Reports {
   release(): void {
     const held = this.#held ?? [];
     this.#held = undefined;
-    const { clock, family } = this.#options;
+    const { clock, planner } = this.#parts;
+    const { family } = planner;
     const committedMs = clock.now();
     this.report({ kind: 'queued', family });
     for (const event of held) {

@@ -1,5 +1,17 @@
 import type { BackoffLimits } from '../time/backoff.ts';
-import type { AuditSettings } from './audit.ts';
+
+interface AuditSettings {
+  /** How often the generation is read. */
+  readonly checkMs: number;
+  /** Longest time between two comparisons, even if the generation shows no change. */
+  readonly fullMs: number;
+  /**
+   * After a comparison that took t, at least `restFactor * t` passes before the next one: others
+   * may commit all the time, and comparing must stay a small part of our work. What is known to
+   * have changed rules of ours does not wait for that (see `repairShare`).
+   */
+  readonly restFactor: number;
+}
 
 /** How one family is kept in sync. */
 export interface SyncSettings {

@@ -1,15 +1,6 @@
-import type { Kernel, KernelReader } from '../kernel/kernel.ts';
-import type { KernelState, Planner } from '../modes/mode.ts';
-import type { Pacer } from '../time/pacer.ts';
-import type { Moment, Ruleset } from './ruleset.ts';
-
-interface SnapshotOptions {
-  readonly planner: Planner;
-  readonly kernel: Kernel;
-  readonly reader: KernelReader;
-  readonly ruleset: Ruleset;
-  readonly newPacer: () => Pacer;
-}
+import type { KernelState } from '../modes/mode.ts';
+import type { Parts } from './parts.ts';
+import type { Moment } from './ruleset.ts';
 
 /** What was read while we wrote nothing. */
 interface Snapshot {
@@ -19,11 +10,11 @@ interface Snapshot {
 
 /** Reads the kernel for repairs. */
 export class Snapshots {
-  readonly #options: SnapshotOptions;
+  readonly #parts: Parts;
   #ahead: Promise<Snapshot | undefined> | undefined;
 
-  constructor(options: SnapshotOptions) {
-    this.#options = options;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   /**
@@ -42,13 +33,13 @@ export class Snapshots {
   async take(): Promise<Snapshot> {
     const ahead = await this.#ahead;
     this.#ahead = undefined;
-    const { reader, ruleset } = this.#options;
+    const { reader, ruleset } = this.#parts;
     const isStale = ahead === undefined || (await ruleset.movedByOthers(ahead.readAt, reader));
     return isStale ? this.#read() : ahead;
   }
 
   async #read(): Promise<Snapshot> {
-    const { kernel, newPacer, planner, reader, ruleset } = this.#options;
+    const { kernel, newPacer, planner, reader, ruleset } = this.#parts;
     const prepared = await planner.prepare(kernel, (ops) =>
       ruleset.commit(1, () => kernel.apply(ops)),
     );

@@ -16,6 +16,8 @@ export class Tracked {
   planned: Forwarding | undefined = undefined;
   /** What the kernel has acknowledged. During a repair, what the repair has come to. */
   inForce: Forwarding | undefined = undefined;
+  /** What was in force before the repair that is under way or due, and may still be. */
+  before: Forwarding | undefined = undefined;
 
   constructor(key: string) {
     this.key = key;
@@ -75,14 +77,18 @@ export class TrackedForwardings {
     this.setPlanned(record, record.inForce);
   }
 
-  setInForce(record: Tracked, next: Forwarding | undefined): void {
+  /** The kernel has acknowledged it. Returns what was in force of it until now. */
+  setInForce(record: Tracked, next: Forwarding | undefined): Forwarding | undefined {
+    const previous = record.inForce ?? record.before;
     this.#sizes.inForce += Number(next !== undefined) - Number(record.inForce !== undefined);
     record.inForce = next;
+    return previous;
   }
 
-  /** Nothing is planned, or known to be in force. */
-  forget(): void {
+  /** A repair begins, which sets everything. One that failed may have set only a part. */
+  beginRepair(): void {
     for (const record of this.#records.values()) {
+      record.before = record.inForce ?? record.before;
       record.planned = undefined;
       record.inForce = undefined;
     }
@@ -90,10 +96,17 @@ export class TrackedForwardings {
     this.#sizes.inForce = 0;
   }
 
+  /** A repair has succeeded. Returns what it has deleted of the record, which no batch recorded. */
+  endRepair(record: Tracked): Forwarding | undefined {
+    const { before, inForce } = record;
+    record.before = undefined;
+    return inForce === undefined ? before : undefined;
+  }
+
   /** Forgets the record if it holds nothing. */
   drop(record: Tracked): void {
-    const { desired, inForce, key, planned } = record;
-    if (desired !== undefined || planned !== undefined || inForce !== undefined) return;
+    const { before, desired, inForce, key, planned } = record;
+    if ((desired ?? planned ?? inForce ?? before) !== undefined) return;
     if (this.#records.get(key) === record) this.#records.delete(key);
   }
 

@@ -1,16 +1,9 @@
 import type { KernelError } from '../kernel/errors.ts';
-import type { Committer, Kernel, WatchedTable } from '../kernel/kernel.ts';
-import type { Planner } from '../modes/mode.ts';
+import type { Committer, WatchedTable } from '../kernel/kernel.ts';
 import { Backoff } from '../time/backoff.ts';
-import type { Clock } from '../time/clock.ts';
-import type { Observer } from './events.ts';
+import type { Parts } from './parts.ts';
 
-interface WatchOptions {
-  readonly planner: Planner;
-  readonly reader: Kernel;
-  readonly clock: Clock;
-  readonly observer: Observer;
-}
+type WatchParts = Pick<Parts, 'clock' | 'observer' | 'planner' | 'reader'>;
 
 interface WatchFollower {
   /** A table may have changed: read the generation. */
@@ -24,21 +17,21 @@ const retryLimits = { firstMs: 250, secondMs: 1000, maxMs: 60_000 };
 
 /** Watches those of our tables that other programs can change. */
 export class Watch {
-  readonly #options: WatchOptions;
+  readonly #parts: WatchParts;
   readonly #follower: WatchFollower;
   readonly #backoff: Backoff;
   #tables: readonly WatchedTable[] | undefined;
   #end = (): void => {};
 
-  constructor(options: WatchOptions, follower: WatchFollower) {
-    this.#options = options;
+  constructor(parts: WatchParts, follower: WatchFollower) {
+    this.#parts = parts;
     this.#follower = follower;
-    this.#backoff = new Backoff(retryLimits, options.clock);
+    this.#backoff = new Backoff(retryLimits, parts.clock);
   }
 
   /** Call it when the tables that others can change may be different from before. */
   update(): void {
-    const { observer, planner } = this.#options;
+    const { observer, planner } = this.#parts;
     const tables = planner.exposed;
     if (tables === undefined || tables.length === this.#tables?.length) return;
     this.#end();
@@ -53,7 +46,7 @@ export class Watch {
   }
 
   #begin(tables: readonly WatchedTable[]): void {
-    const { observer, planner, reader } = this.#options;
+    const { observer, planner, reader } = this.#parts;
     let isReported = false;
     this.#end = reader.watch(tables, {
       changed: (by) => {
@@ -66,7 +59,7 @@ export class Watch {
   }
 
   #ended(tables: readonly WatchedTable[], error: KernelError): void {
-    const { clock, observer, planner } = this.#options;
+    const { clock, observer, planner } = this.#parts;
     const retryMs = this.#backoff.failed();
     this.#end = clock.after(retryMs, () => this.#begin(tables));
     observer({ kind: 'unwatched', family: planner.family, tables, error, retryMs });

@@ -339,7 +339,7 @@ describe('a flow whose endpoint is removed', () => {
     };
 
     reconciler.changed(undefined, before);
-    reconciler.settled('all');
+    reconciler.settled({ nodePortAddresses: 'all' });
     await passes(1);
     expect(events[0]).toMatchObject({ kind: 'reconciled', examined: 1, deleted: { length: 0 } });
     // The rules lead elsewhere by now, but the flow keeps its translation.
@@ -348,7 +348,7 @@ describe('a flow whose endpoint is removed', () => {
 
     reconciler.moving();
     reconciler.changed(before, after);
-    reconciler.settled('all');
+    reconciler.settled({ nodePortAddresses: 'all' });
     await passes(2);
     expect(events[1]).toMatchObject({ kind: 'reconciled', examined: 1, deleted: { length: 1 } });
     expect(await ask()).toBe(second);

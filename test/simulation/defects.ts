@@ -167,10 +167,10 @@ export const defects: readonly Defect[] = [
     to: 'if (this.#changes.has(after.id)) return;',
   },
   {
-    name: 'what came with a failed repair is not reported when it goes',
-    file: 'sync/in-force.ts',
-    from: 'for (const [key, one] of this.#tracked.inForce) this.#before.set(key, one);',
-    to: 'if (this.#before.size === 0) this.#before = new Map(this.#tracked.inForce);',
+    name: 'what was in force before a failed repair is not reported when it goes',
+    file: 'sync/tracked.ts',
+    from: 'record.before = record.inForce ?? record.before;',
+    to: 'record.before = record.inForce;',
   },
   {
     name: 'a comparison continues after the planner was reset',

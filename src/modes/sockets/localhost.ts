@@ -74,6 +74,15 @@ export class LocalhostListeners {
     }
   }
 
+  /** Follows what is in force in one family. */
+  follower(config: Config) {
+    return {
+      changed: (...change: [Forwarding | undefined, Forwarding | undefined]): void =>
+        this.changed(config, ...change),
+      settled: (): void => this.upToDate(config.family),
+    };
+  }
+
   /** See `ForwardingFollower.changed`. */
   changed(config: Config, previous: Forwarding | undefined, next: Forwarding | undefined): void {
     this.#sockets.changed(previous, next);

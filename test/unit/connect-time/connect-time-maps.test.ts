@@ -69,7 +69,7 @@ async function start(life: Life = {}): Promise<void> {
   });
   running = maps.run();
   for (const one of rules.values()) maps.changed(undefined, one);
-  maps.upToDateWith(environment);
+  maps.settled(environment);
   await quiet();
   maps.listed();
   await quiet();
@@ -98,7 +98,7 @@ function change(key: string, next: Forwarding | undefined): void {
 
 /** All that is in force was passed on. */
 async function settle(): Promise<void> {
-  maps.upToDateWith(environment);
+  maps.settled(environment);
   await quiet();
 }
 

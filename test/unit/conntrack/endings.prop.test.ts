@@ -109,7 +109,7 @@ class World {
     const before = this.#last[number];
     this.#reconciler.moving();
     this.#reconciler.changed(before, forwarding);
-    this.#reconciler.settled('all');
+    this.#reconciler.settled({ nodePortAddresses: 'all' });
     this.#last[number] = forwarding;
     return before === undefined ? [] : placesOf(before);
   }

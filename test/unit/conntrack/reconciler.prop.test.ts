@@ -117,7 +117,7 @@ class World {
       if (moved) this.reconciler.changed(before, undefined);
       this.reconciler.changed(moved ? undefined : before, forwarding);
     });
-    this.reconciler.settled('all');
+    this.reconciler.settled({ nodePortAddresses: 'all' });
     await this.clock.pass(20_000);
   }
 }

@@ -48,7 +48,7 @@ class World {
   sync(previous: Forwarding | undefined, next: Forwarding | undefined): void {
     this.reconciler.moving();
     this.reconciler.changed(previous, next);
-    this.reconciler.settled('all');
+    this.reconciler.settled({ nodePortAddresses: 'all' });
   }
 
   get deletions(): string[] {
@@ -107,7 +107,7 @@ describe('a conntrack cleanup', () => {
     world.reconciler.changed(undefined, one);
     await world.clock.pass(10_000);
     expect(world.conntrack.dumps).toEqual([]);
-    world.reconciler.settled('all');
+    world.reconciler.settled({ nodePortAddresses: 'all' });
     await world.clock.pass(0);
     expect(world.conntrack.texts).toEqual([toFirst]);
   });
@@ -129,13 +129,13 @@ describe('a conntrack cleanup', () => {
     world.reconciler.moving();
     world.reconciler.changed(both, one);
     world.reconciler.changed(before, after);
-    world.reconciler.settled('all', unswept);
+    world.reconciler.settled({ nodePortAddresses: 'all' }, unswept);
     await world.clock.pass(10_000);
     expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
     expect(world.reconciler.upToDate).toBe(false);
 
     isSwept = true;
-    world.reconciler.settled('all', unswept);
+    world.reconciler.settled({ nodePortAddresses: 'all' }, unswept);
     await world.clock.pass(10_000);
     expect(world.conntrack.texts).toEqual([toFirst]);
     expect(world.reconciler.upToDate).toBe(true);
@@ -163,7 +163,7 @@ describe('a conntrack cleanup', () => {
     for (const sticky of waiting) world.reconciler.changed(sticky, undefined);
     for (const sticky of waiting) world.reconciler.changed(undefined, sticky);
     world.reconciler.changed(both, one);
-    world.reconciler.settled('all', unswept);
+    world.reconciler.settled({ nodePortAddresses: 'all' }, unswept);
     // It asks about 512 of 3001, five times more with a pause of 50 ms before.
     await world.clock.pass(249);
     expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
@@ -171,7 +171,7 @@ describe('a conntrack cleanup', () => {
     expect(world.conntrack.texts).toEqual([toFirst]);
     expect(mostAtOnce).toBe(512);
     expect(world.reconciler.upToDate).toBe(false);
-    world.reconciler.settled('all', () => undefined);
+    world.reconciler.settled({ nodePortAddresses: 'all' }, () => undefined);
     await world.clock.pass(10_000);
     expect(world.reconciler.upToDate).toBe(true);
   });
@@ -199,7 +199,7 @@ describe('a conntrack cleanup', () => {
     world.reconciler.changed(undefined, both);
     const other = dns([], { name: 'other', clusterIPs: ['10.96.0.20'] });
     world.reconciler.changed(undefined, other);
-    world.reconciler.settled('all');
+    world.reconciler.settled({ nodePortAddresses: 'all' });
     await world.clock.pass(10_000);
     expect(world.conntrack.dumps).toEqual([
       { family: 'IPv4', protocol: 'UDP', state: 'any', zone: 0 },
@@ -385,7 +385,7 @@ describe('changes during a conntrack cleanup', () => {
     expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
 
     world.reconciler.changed(one, both);
-    world.reconciler.settled('all');
+    world.reconciler.settled({ nodePortAddresses: 'all' });
     await world.clock.pass(1000);
     expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
   });
@@ -424,11 +424,13 @@ describe('conntrack cleanup for node ports', () => {
     const vip = { ...here, to: '192.168.0.100:30053' };
     world.conntrack.add(vip);
     world.reconciler.changed(undefined, dns(['10.244.0.1', '10.244.0.2'], fields));
-    world.reconciler.settled([address(nodeAddress)]);
+    world.reconciler.settled({ nodePortAddresses: [address(nodeAddress)] });
     await world.clock.pass(10_000);
     expect(world.deletions).toEqual([]);
 
-    world.reconciler.settled([address(nodeAddress), address('192.168.0.100')]);
+    world.reconciler.settled({
+      nodePortAddresses: [address(nodeAddress), address('192.168.0.100')],
+    });
     await world.clock.pass(0);
     expect(world.deletions).toEqual([
       'UDP 172.16.0.9:4009 > 192.168.0.100:30053, reply 192.168.0.100:30053 > 172.16.0.9:4009',
@@ -531,7 +533,7 @@ describe('conntrack cleanup with a kernel that refuses requests', () => {
     world.conntrack.refused.set(to, 'EBUSY');
     world.reconciler.changed(undefined, one);
     world.reconciler.changed(undefined, dns([], { name: 'other', clusterIPs: ['10.96.0.20'] }));
-    world.reconciler.settled('all');
+    world.reconciler.settled({ nodePortAddresses: 'all' });
     await world.clock.pass(0);
     expect(world.deletions).toEqual([toSecond]);
     expect(world.events.at(-1)).toMatchObject({ kind: 'failed', error: { code: 'EBUSY' } });
@@ -549,7 +551,7 @@ describe('the end of conntrack cleanup', () => {
     const stopped = world.reconciler.stop();
     await quiet();
     await expect(stopped).resolves.toBeUndefined();
-    world.reconciler.settled('all');
+    world.reconciler.settled({ nodePortAddresses: 'all' });
     await world.clock.pass(10_000);
     expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
   });
@@ -560,7 +562,7 @@ describe('the end of conntrack cleanup', () => {
       world.reconciler.changed(undefined, dns([], { name: `sticky-${i}`, clusterIPs }));
     }
     let asked = 0;
-    world.reconciler.settled('all', () => () => {
+    world.reconciler.settled({ nodePortAddresses: 'all' }, () => () => {
       asked += 1;
       return true;
     });

@@ -85,7 +85,7 @@ class World {
     for (const { states } of [...this.services, ...this.others]) {
       this.reconciler.changed(undefined, states[0]);
     }
-    this.reconciler.settled('all');
+    this.reconciler.settled({ nodePortAddresses: 'all' });
     onTestFinished(async () => {
       const stopped = this.reconciler.stop();
       await this.clock.pass(dumpMs);
@@ -108,7 +108,7 @@ class World {
       for (const { states } of this.services) {
         this.reconciler.changed(states[1 - this.#state]!, states[this.#state]!);
       }
-      this.reconciler.settled('all');
+      this.reconciler.settled({ nodePortAddresses: 'all' });
       await this.clock.pass(70);
     }
   }
@@ -156,14 +156,14 @@ describe('a tenant who causes all kinds of conntrack passes all the time', () =>
       return dns(['10.244.0.3'], { name: `sticky-${i}`, clusterIPs });
     });
     for (const sticky of waiting) world.reconciler.changed(undefined, sticky);
-    world.reconciler.settled('all');
+    world.reconciler.settled({ nodePortAddresses: 'all' });
     await world.clock.pass(10_000);
     await world.change(10_000);
     for (const sticky of waiting) world.reconciler.changed(sticky, undefined);
     for (const sticky of waiting) world.reconciler.changed(undefined, sticky);
     world.changeOthers();
     const isWaiting = ({ servicePort }: Forwarding) => servicePort.name.startsWith('sticky');
-    world.reconciler.settled('all', () => isWaiting);
+    world.reconciler.settled({ nodePortAddresses: 'all' }, () => isWaiting);
     // No change follows with which they would be asked, and passes of all kinds rest or are due.
     await world.clock.pass(roundMs + passesMs);
     expect(world.left).toEqual([]);
@@ -177,15 +177,15 @@ it('a conntrack pass that waits for the end of a sync makes the next ones rest n
   await world.clock.pass(10_000);
   const [udp, sctp] = world.others;
   world.changeOthers([udp!]);
-  world.reconciler.settled('all');
+  world.reconciler.settled({ nodePortAddresses: 'all' });
   world.reconciler.moving();
   await world.clock.pass(10_000);
   expect(world.conntrack.texts).toHaveLength(1);
-  world.reconciler.settled('all');
+  world.reconciler.settled({ nodePortAddresses: 'all' });
   await world.clock.pass(0);
   expect(world.conntrack.texts).toEqual([]);
   world.changeOthers([sctp!]);
-  world.reconciler.settled('all');
+  world.reconciler.settled({ nodePortAddresses: 'all' });
   await world.clock.pass(5 * dumpMs - 1);
   expect(world.conntrack.texts).toHaveLength(1);
   await world.clock.pass(1);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Environment } from '../../../src/modes/mode.ts';
 import { type Forwarding, forwardingKey } from '../../../src/state/types.ts';
-import type { ForwardingFollower, Unswept } from '../../../src/sync/in-force.ts';
+import type { ForwardingFollower, Unswept } from '../../../src/sync/follower.ts';
 import { address } from '../state/build.ts';
 import { quiet, refusal, ToyClock, type ToyKernel } from './double.ts';
 import { World } from './world.ts';
@@ -28,17 +28,17 @@ class Follower implements ForwardingFollower {
     else this.held.set(key, next);
   }
 
-  upToDate({ nodePortAddresses }: Environment, unswept: Unswept): void {
+  settled({ nodePortAddresses }: Environment, unswept: Unswept): void {
     this.isUpToDate = true;
     this.nodePortAddresses = nodePortAddresses;
     this.#unswept = unswept;
   }
 
   /** Names of Services whose connections may be followed. */
-  get settled(): string[] {
+  get names(): string[] {
     const unswept = this.isUpToDate ? this.#unswept() : () => true;
-    const settled = [...this.held.values()].filter((one) => unswept?.(one) !== true);
-    return settled.map(({ servicePort }) => servicePort.name).sort();
+    const names = [...this.held.values()].filter((one) => unswept?.(one) !== true);
+    return names.map(({ servicePort }) => servicePort.name).sort();
   }
 }
 
@@ -86,13 +86,13 @@ describe('a follower of what is in force', () => {
     world.kernel.bindings.set('a binding', 'web-1');
     const settledAtSweep: string[][] = [];
     world.kernel.refuse = (ops) => {
-      if (ops.some(({ was }) => was === 'b')) settledAtSweep.push(follower.settled);
+      if (ops.some(({ was }) => was === 'b')) settledAtSweep.push(follower.names);
       return undefined;
     };
     world.setEndpoints('web-1', '10.244.9.9');
     await world.clock.pass(0);
     expect(settledAtSweep).toEqual([['web-0', 'web-2']]);
-    expect(follower.settled).toEqual(['web-0', 'web-1', 'web-2']);
+    expect(follower.names).toEqual(['web-0', 'web-1', 'web-2']);
   });
 
   it('receives the changes and deletions of a recovery', async () => {

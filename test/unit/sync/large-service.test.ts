@@ -57,7 +57,6 @@ describe('a Service with many ports', () => {
     let beganAt: number | undefined;
     let then: { readonly commits: number; readonly isOldThere: boolean } | undefined;
     const world = nftablesWorld(kernel, 16_000, {
-      moving: () => undefined,
       changed: (_, next) => {
         if (beganAt === undefined && next?.frontends.some(({ port }) => port >= 3000)) {
           beganAt = kernel.commits;
@@ -67,7 +66,6 @@ describe('a Service with many ports', () => {
         const isOldThere = services(kernel).some((element) => element.includes('. 1999 comment'));
         then = { commits: kernel.commits, isOldThere };
       },
-      upToDate: () => undefined,
     });
     world.addServices(0, 1);
     world.setService(manyPorts('large', 1000, 1000));
@@ -90,7 +88,6 @@ describe('a Service with many ports', () => {
     let then: { readonly commits: number; readonly left: number } | undefined;
     const replaced = new Set<string>();
     const world = nftablesWorld(kernel, 16_000, {
-      moving: () => undefined,
       changed: (_, next) => {
         if (next === undefined || then !== undefined) return;
         if (next.cluster.texts().some((text) => text.startsWith('10.244.8.'))) {
@@ -103,7 +100,6 @@ describe('a Service with many ports', () => {
         }
         if (next.cluster.texts().includes('10.244.9.9:8080')) then = now;
       },
-      upToDate: () => undefined,
     });
     /** Two endpoints, of which one has nearly all of 256 slots. */
     const setSlots = (name: string, address: string): void => {

@@ -1,6 +1,6 @@
 /** A world whose kernel is the fake one, in mode nftables. */
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
-import type { ForwardingFollower } from '../../../src/sync/in-force.ts';
+import type { ForwardingFollower } from '../../../src/sync/follower.ts';
 import type { FakeKernel } from '../../fake/kernel.ts';
 import { config } from '../modes/nftables/forwardings.ts';
 import type { ToyClock } from './double.ts';

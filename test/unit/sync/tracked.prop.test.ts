@@ -65,7 +65,7 @@ it('a frontend that is planned for one Forwarding and desired of another has a h
           setPlanned(one, inForce.get(one));
         }
       } else {
-        tracked.forget();
+        tracked.beginRepair();
         planned.clear();
         inForce.clear();
       }

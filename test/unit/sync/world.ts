@@ -12,7 +12,7 @@ import { ClusterState } from '../../../src/state/store.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
 import type { SyncEvent } from '../../../src/sync/events.ts';
 import { FamilySync } from '../../../src/sync/family.ts';
-import type { ForwardingFollower } from '../../../src/sync/in-force.ts';
+import type { ForwardingFollower } from '../../../src/sync/follower.ts';
 import { SyncLoop } from '../../../src/sync/loop.ts';
 import { Ruleset } from '../../../src/sync/ruleset.ts';
 import type { SyncSettings } from '../../../src/sync/settings.ts';
@@ -105,7 +105,7 @@ export class World<K extends Kernel = ToyKernel> {
       ruleset: this.ruleset,
       observer,
       settings: all,
-      ...(follower && { follower }),
+      followers: follower === undefined ? [] : [follower],
     });
     this.#slowStarts = new SlowStarts({ clock, state });
     const after = clock.after.bind(clock);
