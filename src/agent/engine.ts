@@ -235,13 +235,9 @@ export class Engine implements RunningEngine {
 
   #comparisonsOf(planner: Planner, sync: FamilySync): Comparisons {
     const { clock, kernel, mode } = this.#options;
-    const options = {
-      planner: () => planner.cloneEmpty(),
-      inForce: () => sync.inForce,
-      ruleset: this.#ruleset,
-      sliceMs: comparisonSliceMs,
-    };
-    return new Comparisons({ ...options, clock, kernel }, mode.hasGeneration);
+    const of = { planner, inForce: sync.inForce, ruleset: this.#ruleset };
+    const options = { ...of, clock, kernel, sliceMs: comparisonSliceMs };
+    return new Comparisons(options, mode.hasGeneration);
   }
 
   /** See `Comparisons`; undefined also for a family that is not served. */

@@ -126,11 +126,8 @@ export class ConnectTimeMaps implements MapView {
   /** See `compare`. */
   compare(sliceMs: number): Promise<Comparison | undefined> {
     const { clock, kernel } = this.#options;
-    return compare({
-      planner: () => this.#planner.cloneEmpty(),
-      inForce: () => this.#sync.inForce,
-      ...{ clock, kernel, sliceMs, ruleset: new Ruleset() },
-    });
+    const of = { planner: this.#planner, inForce: this.#sync.inForce, ruleset: new Ruleset() };
+    return compare({ ...of, clock, kernel, sliceMs });
   }
 
   /** See `ForwardingFollower.changed`, of the rules. */

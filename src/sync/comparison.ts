@@ -12,9 +12,8 @@ import { RetryingReader } from './retrying-reader.ts';
 import type { Moment, Ruleset } from './ruleset.ts';
 
 interface ComparisonOptions {
-  /** Makes a planner that knows nothing. */
-  readonly planner: () => Planner;
-  readonly inForce: () => ForwardingsByKey;
+  readonly planner: Pick<Planner, 'cloneEmpty'>;
+  readonly inForce: ForwardingsByKey;
   readonly kernel: KernelReader;
   readonly ruleset: Ruleset;
   readonly clock: Clock;
@@ -140,7 +139,7 @@ export async function compare(options: ComparisonOptions): Promise<Comparison | 
 
 async function read(options: ComparisonOptions): Promise<Reading | undefined> {
   const { clock, kernel, ruleset, sliceMs } = options;
-  const planner = options.planner();
+  const planner = options.planner.cloneEmpty();
   const { pause } = new Pacer(clock, sliceMs);
   const before = await snapshot(options);
   const commits = ruleset.completed;
@@ -153,7 +152,7 @@ async function read(options: ComparisonOptions): Promise<Reading | undefined> {
 
 /** What is in force while no batch is on its way. */
 function snapshot({ inForce, ruleset }: ComparisonOptions): Promise<Map<string, Forwarding>> {
-  return ruleset.readAlone(async () => new Map(inForce()));
+  return ruleset.readAlone(async () => new Map(inForce));
 }
 
 async function compareWith(

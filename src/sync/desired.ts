@@ -13,7 +13,7 @@ import { kept, listOf, type OneOrMore } from '../state/one-or-more.ts';
 import { type ResolveContext, resolveInSteps } from '../state/resolve.ts';
 import type { ClusterState, ServiceFollower } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
-import { type Forwarding, type Service, serviceKey } from '../state/types.ts';
+import { type Forwarding, forwardingId, type Service, serviceKey } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import type { Cause } from './cause.ts';
 import type { Departures } from './departures.ts';
@@ -52,18 +52,14 @@ export interface DesiredOptions {
   readonly followers?: readonly ServiceFollower[] | undefined;
 }
 
-const noKeys: readonly string[] = [];
 const noRecords: readonly Tracked[] = [];
 const noForwardings: readonly Forwarding[] = [];
 const noTimes: readonly number[] = [];
 
 export class Desired {
   readonly #options: DesiredOptions;
-  /** Those that are desired of each Service that has any. */
-  readonly #records: Readonly<Record<Family, Map<string, OneOrMore<Tracked>>>> = {
-    IPv4: new Map(),
-    IPv6: new Map(),
-  };
+  /** Those that are desired of each Service that has any, in the order of resolving. */
+  readonly #records = new Map<string, OneOrMore<Tracked>>();
   readonly #notices: Notices;
   readonly #syncs: Partial<Record<Family, FamilySync>> = {};
   #isListed = false;
@@ -97,29 +93,29 @@ export class Desired {
     const triggers = state.takeTriggerTimes(name);
     this.#countInNamespace(name);
     const service = state.service(name);
+    const before = listOf(this.#records.get(name) ?? noRecords);
     try {
       const known = this.#options.context();
-      const parts = this.#parts(name);
       const resolved =
-        service === undefined ? noForwardings : yield* this.#resolve(service, known, parts);
-      for (const part of parts) {
-        part.keys = keysOf(resolved, part.sync.family);
-        if (!hasSameKey(part)) part.gone = yield* without(part.before, part.keys);
-      }
+        service === undefined ? noForwardings : yield* this.#resolve(service, known, before);
+      const gone = yield* without(before, resolved);
       const owned =
         service === undefined
           ? this.#release(name)
           : yield* owners.set(service, resolved, known.nodeSockets);
-      this.#set(name, parts, owned);
+      const records = this.#set(name, before, gone, owned);
       const cause = this.#causeOf(receivedMs);
-      for (const part of parts) {
-        const changed = changedBy(part);
-        for (let i = 0; i < changed.length; i += 1) {
-          if (i % keysAStep === keysAStep - 1) yield;
-          // Trigger times belong to the Service: they go with the first of its ports.
-          const why = i === 0 ? withTimes(cause, triggers, part.sync.family) : cause;
-          part.sync.changed(changed[i]!, why, name);
-        }
+      // Trigger times belong to the Service: they go with the first of its ports in each family.
+      const next = {
+        IPv4: withTimes(cause, triggers, 'IPv4'),
+        IPv6: withTimes(cause, triggers, 'IPv6'),
+      };
+      const changed = gone.length === 0 ? records : [...records, ...gone];
+      for (let i = 0; i < changed.length; i += 1) {
+        if (i % keysAStep === keysAStep - 1) yield;
+        const record = changed[i]!;
+        this.#syncs[record.family]!.changed(record, next[record.family], name);
+        next[record.family] = cause;
       }
       if (isOfOthers(owned)) yield* this.#report(owned, cause);
     } catch (error) {
@@ -177,14 +173,14 @@ export class Desired {
   *#resolve(
     service: Service,
     known: ResolveContext,
-    parts: readonly Part[],
+    before: readonly Tracked[],
   ): Generator<undefined, readonly Forwarding[]> {
     const { departures, slowStarts, state } = this.#options;
     const slices = state.servedSlices(service.key);
     let { forwardings, excess } = yield* resolveInSteps(service, slices, known);
     if (this.#isListed && slowStarts?.concerns(service)) {
-      const before = (one: Forwarding) => this.#syncs[one.family]?.desired.get(one.key);
-      if (yield* slowStarts.note(service, forwardings, before)) {
+      const desired = (one: Forwarding) => this.#desiredAt(one);
+      if (yield* slowStarts.note(service, forwardings, desired)) {
         ({ forwardings, excess } = yield* resolveInSteps(service, slices, known));
       }
     }
@@ -192,9 +188,16 @@ export class Desired {
     this.#note(service, known, forwardings, excess);
     for (let i = 0; i < forwardings.length; i += 1) {
       if (i > 0) yield;
-      shareEqual(forwardings, i, parts);
+      const [one, known] = [forwardings[i]!, before[i]];
+      const desired = isOf(known, one) ? known.desired : this.#desiredAt(one);
+      // It is desired already, and in force: two of each would take memory.
+      if (desired !== undefined && sameForwarding(desired, one)) forwardings[i] = desired;
     }
     return forwardings;
+  }
+
+  #desiredAt({ family, key }: Forwarding): Forwarding | undefined {
+    return this.#syncs[family]?.desired.get(key);
   }
 
   #note(
@@ -233,74 +236,50 @@ export class Desired {
     this.#options.observer({ kind: 'unresolvable', service, text });
   }
 
-  /** What of each family may change with the Service. */
-  #parts(name: string): readonly Part[] {
-    return this.#options.families.map((sync) => {
-      const before = listOf(this.#records[sync.family].get(name) ?? noRecords);
-      return { sync, before, keys: noKeys, gone: noRecords, records: noRecords };
-    });
-  }
-
-  /** The only step in which what is desired changes: no frontend is ever desired twice. */
-  #set(name: string, parts: readonly Part[], { forwardings, transfers }: Ownership): void {
+  /**
+   * The only step in which what is desired changes: no frontend is ever desired twice. Returns the
+   * records of what is desired of the Service.
+   */
+  #set(
+    name: string,
+    before: readonly Tracked[],
+    gone: readonly Tracked[],
+    { forwardings, transfers }: Ownership,
+  ): readonly Tracked[] {
     const { followers = [] } = this.#options;
-    for (const part of parts) this.#setPart(name, part, forwardings);
+    const records: Tracked[] = [];
+    for (const one of forwardings) {
+      const sync = this.#syncs[one.family];
+      if (sync === undefined) continue;
+      const known = before[records.length];
+      const record = isOf(known, one) ? known : sync.track(one.key);
+      sync.setDesired(record, one);
+      records.push(record);
+    }
+    for (const record of gone) this.#syncs[record.family]!.setDesired(record, undefined);
+    if (records.length === 0) this.#records.delete(name);
+    // V8 makes room for 17 in a list that grows.
+    else if (!isSame(records, before)) this.#records.set(name, kept(records.slice()));
     for (const transfer of transfers) {
       const { family, forwarding: key } = transfer;
       const sync = this.#syncs[family];
-      const before = sync?.desired.get(key);
-      if (before === undefined) continue;
-      sync!.setDesired(sync!.track(key), transferred(before, transfer));
+      const desired = sync?.desired.get(key);
+      if (desired === undefined) continue;
+      sync!.setDesired(sync!.track(key), transferred(desired, transfer));
       for (const follower of followers) follower.resolved(transfer.service);
     }
     for (const follower of followers) follower.resolved(name);
-  }
-
-  #setPart(name: string, part: Part, forwardings: readonly Forwarding[]): void {
-    const { before, gone, keys, sync } = part;
-    const records = new Array<Tracked>(keys.length);
-    let isSame = before.length === keys.length;
-    let i = 0;
-    for (const one of forwardings) {
-      if (one.family !== sync.family) continue;
-      const known = before[i];
-      const record = known?.key === one.key ? known : sync.track(one.key);
-      isSame &&= record === known;
-      sync.setDesired(record, one);
-      records[i] = record;
-      i += 1;
-    }
-    for (const record of gone) sync.setDesired(record, undefined);
-    part.records = isSame ? before : records;
-    if (isSame) return;
-    if (keys.length === 0) this.#records[sync.family].delete(name);
-    else this.#records[sync.family].set(name, kept(records));
+    return records;
   }
 }
 
-/** What of one family changes with a Service. */
-interface Part {
-  readonly sync: FamilySync;
-  /** The Forwardings that the Service had. */
-  readonly before: readonly Tracked[];
-  /** Keys of those that it has from now on. */
-  keys: readonly string[];
-  /** Those that it has no more. */
-  gone: readonly Tracked[];
-  /** Those that it has, once they are set. */
-  records: readonly Tracked[];
+/** Whether it is the record of the Forwarding. */
+function isOf(record: Tracked | undefined, one: Forwarding | undefined): record is Tracked {
+  return record !== undefined && record.key === one?.key && record.family === one.family;
 }
 
-/** An equal one is desired already, and in force: two of each would take memory. */
-function shareEqual(forwardings: Forwarding[], index: number, parts: readonly Part[]): void {
-  const forwarding = forwardings[index]!;
-  const { family, key } = forwarding;
-  for (const { before, sync } of parts) {
-    if (before.length === 0 || sync.family !== family) continue;
-    const [first] = before;
-    const desired = first?.key === key ? first.desired : sync.desired.get(key);
-    if (desired !== undefined && sameForwarding(desired, forwarding)) forwardings[index] = desired;
-  }
+function isSame(some: readonly Tracked[], others: readonly Tracked[]): boolean {
+  return some.length === others.length && some.every((record, i) => record === others[i]);
 }
 
 /** Whether the change means anything for other Services. */
@@ -308,48 +287,29 @@ function isOfOthers({ conflicts, transfers }: Ownership): boolean {
   return transfers.length > 0 || conflicts.length > 0;
 }
 
-/** Whether the Service had none, or one that it keeps: there is nothing to compare. */
-function hasSameKey({ before, keys }: Part): boolean {
-  return before.length === 0 || (before.length === 1 && before[0]!.key === keys[0]);
-}
-
 /** The number of Forwardings that are compared, or marked, in one step. */
 const keysAStep = 512;
 
-/** The keys of the Forwardings of a family. */
-function keysOf(forwardings: readonly Forwarding[], family: Family): readonly string[] {
-  const first = forwardings[0];
-  // Most Services have one, and V8 would make room for 17 in a list that grows.
-  if (forwardings.length === 1) return first!.family === family ? [first!.key] : noKeys;
-  const keys: string[] = [];
-  for (const one of forwardings) if (one.family === family) keys.push(one.key);
-  return keys;
-}
-
-function changedBy({ gone, records }: Part): readonly Tracked[] {
-  return gone.length === 0 ? records : [...records, ...gone];
-}
-
-/** Those whose keys are not among the others. */
+/** Those that are of none of the Forwardings. */
 function* without(
   records: readonly Tracked[],
-  others: readonly string[],
+  forwardings: readonly Forwarding[],
 ): Generator<undefined, readonly Tracked[]> {
   let same = 0;
-  while (same < records.length && records[same]!.key === others[same]) {
+  while (isOf(records[same], forwardings[same])) {
     same += 1;
     if (same % keysAStep === 0) yield;
   }
   if (same === records.length) return noRecords;
   const left = new Set<string>();
-  for (let i = same; i < others.length; i += 1) {
-    left.add(others[i]!);
+  for (let i = same; i < forwardings.length; i += 1) {
+    left.add(forwardingId(forwardings[i]!.family, forwardings[i]!.key));
     if (i % keysAStep === 0) yield;
   }
   const gone: Tracked[] = [];
   for (let i = same; i < records.length; i += 1) {
     const record = records[i]!;
-    if (!left.has(record.key)) gone.push(record);
+    if (!left.has(forwardingId(record.family, record.key))) gone.push(record);
     if (i % keysAStep === 0) yield;
   }
   return gone;

@@ -58,7 +58,7 @@ export class FamilySync {
   readonly #parts: Parts;
   readonly #environment: () => Environment;
   readonly #followers: readonly ForwardingFollower[];
-  readonly #tracked = new TrackedForwardings();
+  readonly #tracked: TrackedForwardings;
   readonly #applier: Applier;
   readonly #audit: Audit;
   readonly #quarantine: Quarantine;
@@ -81,6 +81,7 @@ export class FamilySync {
   constructor(given: FamilySyncOptions) {
     const { planner, clock, environment, followers = [], settings } = given;
     this.family = planner.family;
+    this.#tracked = new TrackedForwardings(this.family);
     this.#environment = environment;
     this.#followers = followers;
     this.#reports = new Reports(given);

@@ -59,12 +59,7 @@ export class FilterRules {
 
   /** See `compare`. */
   compare(sliceMs: number): Promise<Comparison | undefined> {
-    const { clock, kernel, planner, ruleset } = this.#options;
-    return compare({
-      planner: () => planner.cloneEmpty(),
-      inForce: () => this.#sync.inForce,
-      ...{ clock, kernel, ruleset, sliceMs },
-    });
+    return compare({ ...this.#options, inForce: this.#sync.inForce, sliceMs });
   }
 
   /** See `ForwardingFollower.changed`, of the mode's rules. Only health-check node ports matter. */

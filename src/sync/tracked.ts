@@ -2,12 +2,14 @@
  * What one family knows of each Forwarding: one record, from what is desired to what is in force.
  * Nothing else remembers any of it.
  */
+import type { Family } from '../net/address.ts';
 import { type FrontendKey, frontendKey } from '../state/frontend-key.ts';
 import { apiServers, ofSystem } from '../state/other-machines.ts';
 import type { Forwarding, ForwardingsByKey, Frontend } from '../state/types.ts';
 
 /** One Forwarding on its way into the kernel. Only its `TrackedForwardings` changes it. */
 export class Tracked {
+  readonly family: Family;
   /** `Forwarding.key` */
   readonly key: string;
   /** It depends on the cluster only: pools have the order that resolving gives them. */
@@ -19,19 +21,22 @@ export class Tracked {
   /** What was in force before the repair that is under way or due, and may still be. */
   before: Forwarding | undefined = undefined;
 
-  constructor(key: string) {
+  constructor(family: Family, key: string) {
+    this.family = family;
     this.key = key;
   }
 }
 
 export class TrackedForwardings {
+  readonly #family: Family;
   readonly #records = new Map<string, Tracked>();
   readonly #leaving = new LeavingFrontends();
   readonly #sizes: Record<Form, number> = { desired: 0, inForce: 0 };
   readonly desired: ForwardingsByKey;
   readonly inForce: ForwardingsByKey;
 
-  constructor() {
+  constructor(family: Family) {
+    this.#family = family;
     this.desired = new FormView('desired', this.#records, this.#sizes);
     this.inForce = new FormView('inForce', this.#records, this.#sizes);
   }
@@ -40,7 +45,7 @@ export class TrackedForwardings {
   at(key: string): Tracked {
     let record = this.#records.get(key);
     if (record === undefined) {
-      record = new Tracked(key);
+      record = new Tracked(this.#family, key);
       this.#records.set(key, record);
     }
     return record;

@@ -33,8 +33,8 @@ class Node {
       },
     });
     const options = {
-      planner: () => this.#planner.cloneEmpty(),
-      inForce: () => this.#inForce,
+      planner: this.#planner,
+      inForce: this.#inForce,
       ...{ clock, kernel: reader, ruleset: this.#ruleset, sliceMs: 1000 },
     };
     this.comparisons = new Comparisons(options, hasGeneration);

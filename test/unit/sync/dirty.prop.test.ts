@@ -48,7 +48,7 @@ it('each dirty Service is processed, whatever is marked, deleted and taken in th
       const [dirty, model] = [new DirtyForwardings(), new Model()];
       const records = new Map<string, Tracked>();
       const recordOf = (key: string): Tracked => {
-        const record = records.get(key) ?? new Tracked(key);
+        const record = records.get(key) ?? new Tracked('IPv4', key);
         records.set(key, record);
         return record;
       };

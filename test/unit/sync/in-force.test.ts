@@ -9,7 +9,7 @@ const later: Forwarding = { ...web, affinityTimeoutSeconds: 10 };
 
 describe('the record of what is in force', () => {
   it('returns the previous state', () => {
-    const tracked = new TrackedForwardings();
+    const tracked = new TrackedForwardings('IPv4');
     const record = tracked.at('web');
     expect(tracked.setInForce(record, web)).toBe(undefined);
     expect(tracked.setInForce(record, later)).toBe(web);
@@ -18,7 +18,7 @@ describe('the record of what is in force', () => {
   });
 
   it('has the previous state until a repair has succeeded, however often one fails', () => {
-    const tracked = new TrackedForwardings();
+    const tracked = new TrackedForwardings('IPv4');
     const [first, second] = [tracked.at('web'), tracked.at('api')];
     tracked.setInForce(first, web);
     tracked.setInForce(second, web);
@@ -36,7 +36,7 @@ describe('the record of what is in force', () => {
   });
 
   it('is deleted if a repair has not set it, and is kept until that is known', () => {
-    const tracked = new TrackedForwardings();
+    const tracked = new TrackedForwardings('IPv4');
     const record = tracked.at('web');
     tracked.setInForce(record, web);
     tracked.beginRepair();
