@@ -56,9 +56,7 @@ export class DetectionStage {
       clock: systemClock,
       log: { info: () => {}, warn: () => {} },
       state,
-      families: () => [family],
-      interfaces: () => [],
-      ownerOf: () => undefined,
+      agent: { families: [family], engine: undefined },
       observer: ({ change }) => {
         changes[change.kind] += 1;
       },

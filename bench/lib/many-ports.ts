@@ -72,11 +72,12 @@ async function counted(): Promise<string> {
   const counters = new ServiceCounters({
     kernel: undefined as never,
     clock: { ...systemClock, now: () => systemClock.now() + skippedMs },
-    mode: () => mode as ModeFacts,
-    connectTime: () => undefined,
-    families: () => [{ family: 'IPv4', inForce }],
-    noticed: () => {},
-    portsOf: () => large.ports,
+    config: { serviceMetrics: true },
+    mode: mode as ModeFacts,
+    engine: undefined,
+    families: [{ family: 'IPv4', inForce }],
+    problemIndex: { resolved() {} },
+    state: { service: () => large },
   });
   await counters.read();
   await sleep(10);

@@ -1,64 +1,26 @@
 /** The running proxy: the order in which its parts start and end. */
 import type { Config } from '../config/config.ts';
-import { ConnectTime } from '../connect-time/connect-time.ts';
-import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
-import { FailureDetection } from '../failure-detection/failure-detection.ts';
-import { FastPath, type FastPathOptions } from '../fast-path/fast-path.ts';
-import { type CheckedNode, checkConfig, findingsOf } from '../host/checks.ts';
 import { isConntrackLiberal } from '../host/conntrack.ts';
-import { type HeapUse, ownHeapUse } from '../host/heap-use.ts';
+import { ownHeapUse } from '../host/heap-use.ts';
 import { nodeIPs } from '../host/node-ips.ts';
 import { setOomScore } from '../host/process.ts';
 import { setSysctls, sysctlsOf } from '../host/sysctls.ts';
-import { type Fallback, type ModeChoice, type ModeRegistry, selectMode } from '../modes/index.ts';
+import { selectMode } from '../modes/index.ts';
 import type { ModeName, ProxyMode } from '../modes/mode.ts';
 import type { NoRoom } from '../modes/sockets/bounds.ts';
-import type { Descriptors } from '../modes/sockets/descriptors.ts';
-import { LocalhostListeners } from '../modes/sockets/localhost.ts';
-import { type Address, families as allFamilies, type Family } from '../net/address.ts';
+import { families as allFamilies } from '../net/address.ts';
 import { setVerbosity } from '../serve/log.ts';
 import type { Metrics } from '../serve/metrics.ts';
 import { sysctlLog } from '../serve/part-reports.ts';
-import type { WatchPods } from '../source/pods.ts';
 import type { SourceSink } from '../source/source.ts';
-import type { Resource } from '../state/change.ts';
-import { HeapGuard } from '../state/heap-guard.ts';
-import { ClusterState } from '../state/store.ts';
 import type { Node } from '../state/types.ts';
 import { keepsProxyTable } from '../takeover/sign.ts';
 import { Wakeup } from '../time/clock.ts';
-import type { EngineOptions } from './engine.ts';
+import { Agent, type AppOptions } from './agent.ts';
 import { type EngineSettings, engineSettings } from './engine-settings.ts';
 import { ModeRunner } from './mode-runner.ts';
 import { reportNodeChange } from './node-changes.ts';
 import { awaitNode } from './node-wait.ts';
-import { Observers, type ObserversOptions } from './observers.ts';
-
-export interface AppOptions extends ObserversOptions {
-  /** Reads the addresses of this machine. */
-  readonly interfaces: () => readonly Address[];
-  /** See `EngineOptions`. */
-  readonly followInterfaces?: NonNullable<EngineOptions['followInterfaces']>;
-  /** See `EngineOptions`. */
-  readonly programs?: NonNullable<EngineOptions['programs']>;
-  /** The paths that connect-time translation needs; undefined = not supported on this machine. */
-  readonly connectTime?: ConnectTimePaths;
-  /** See `ExcludedPodsOptions`. */
-  readonly excludedCgroupsMax?: number;
-  /** Says which devices lead to other machines, for the fast path. Default: `host`. */
-  readonly deviceFiles?: FastPathOptions['host'];
-  /** Watches the pods that a selector matches. Absent with manifests. */
-  readonly watchPods?: WatchPods;
-  /** The loopback addresses of this process are the node's; default: no. */
-  readonly ownsLoopback?: boolean;
-  /** The file descriptors that sockets share, also those of modes. */
-  readonly descriptors?: Descriptors;
-  /** Default: the heap of this thread. */
-  readonly heap?: HeapUse;
-  readonly modes: ModeRegistry;
-  /** Which of these modes the kernel supports as configured. */
-  readonly choice: ModeChoice;
-}
 
 /** How often it is checked whether there is room for objects that were left out. */
 const readingCheckMs = 10_000;
@@ -67,106 +29,46 @@ const familiesCheckMs = 5000;
 
 export class App {
   readonly #options: AppOptions;
-  readonly #state: ClusterState;
-  readonly #listed = new Set<Resource>();
-  readonly #heapGuard: HeapGuard;
+  readonly #agent: Agent;
   readonly #wakeup: Wakeup;
   readonly #ending = new AbortController();
-  readonly #observers: Observers;
-  readonly #connectTime: ConnectTime;
-  readonly #failureDetection: FailureDetection;
-  readonly #fastPath: FastPath;
-  readonly #localhost: LocalhostListeners | undefined;
   /** The part that programs the kernel. */
   readonly #runner: ModeRunner;
-  #config: Config;
-  /** Those that the kernel has had enabled since the start. */
-  #families: readonly Family[];
-  /** Why the changed configuration file is not in force. */
-  #configRefusal: string | undefined;
   /** As last read. */
   #isLiberal = false;
   /** As last accepted: its pod CIDRs may define local pods. */
   #node: Node | undefined;
-  /** How the running mode was chosen. */
-  #fallbacks: readonly Fallback[] = [];
   /** Why everything ends, if not on request. */
   #failure: Error | undefined;
 
   constructor(options: AppOptions) {
-    const { clock } = options;
     this.#options = options;
-    this.#config = options.config;
-    this.#families = options.families();
-    this.#state = new ClusterState(clock.wallMs(), () => clock.now());
-    const { bytesMax: heapBytesMax } = options.heap ?? ownHeapUse;
-    this.#heapGuard = new HeapGuard({
-      state: this.#state,
-      // Files are the operator's own.
-      heapBytesMax: options.config.source.kind === 'manifests' ? Infinity : heapBytesMax,
-      leftOut: (service, uid) => {
-        const text =
-          'is not served: there is no memory for it on nodes, and its namespace takes most of it';
-        this.#observers.sync({ kind: 'left-out', service, uid, text });
-      },
-    });
-    this.#wakeup = new Wakeup(clock);
-    this.#observers = new Observers(options, {
-      state: this.#state,
-      heapGuard: this.#heapGuard,
-      config: () => this.#config,
-      configRefusal: () => this.#configRefusal,
-      findings: () => findingsOf(this.#config, this.#checked(this.#ownNode)),
-      servedFamilies: () => this.#families,
-      mode: () => this.#runner.mode,
-      fallbacks: () => this.#fallbacks,
-      engine: () => this.#runner.engine,
-      nodeListed: () => this.#listed.has('nodes'),
-      localhostListeners: (family) => this.#localhost?.count(family) ?? 0,
-      connectTime: () => this.#connectTime,
-      failureDetection: () => this.#failureDetection,
-      fastPath: () => this.#fastPath,
-    });
-    const host = options.deviceFiles ?? options.host;
-    this.#fastPath = new FastPath({
-      ...{ ...options, ...(host && { host }), state: this.#state },
-      families: () => this.#runner.engine?.families ?? [],
-    });
-    this.#failureDetection = this.#makeFailureDetection();
-    const { events, localhost, source } = this.#observers;
-    this.#localhost = options.ownsLoopback
-      ? new LocalhostListeners(localhost, options.descriptors)
-      : undefined;
-    this.#connectTime = new ConnectTime({
-      ...options,
-      families: () => this.#families,
-      events,
-      source,
-      changed: () => this.#runner.engine?.wake(),
-    });
-    this.#runner = this.#makeRunner(this.#reportMode(options.choice));
+    this.#agent = new Agent(options);
+    this.#wakeup = new Wakeup(options.clock);
+    this.#reportMode();
+    this.#runner = this.#makeRunner();
   }
 
   /** The mode that runs, or is about to run. */
   get mode(): ModeName {
-    return this.#runner.mode.name;
+    return this.#agent.mode.name;
   }
 
   get metrics(): Metrics {
-    return this.#observers.metrics;
+    return this.#agent.observers.metrics;
   }
 
   /** A client of a socket was refused for lack of capacity. */
   noRoom(noRoom: NoRoom): void {
-    this.#observers.noRoom(noRoom);
+    this.#agent.observers.noRoom(noRoom);
   }
 
   /**
    * Everything that the source has delivered so far is in force in the kernel, or in quarantine.
    */
   get upToDate(): boolean {
-    const isDone = this.#fastPath.upToDate && (this.#localhost?.idle ?? true);
-    return isDone && this.#runner.upToDate;
+    const { fastPath, localhost } = this.#agent;
+    return fastPath.upToDate && (localhost?.idle ?? true) && this.#runner.upToDate;
   }
 
   /**
@@ -176,7 +78,11 @@ export class App {
   run(signal: AbortSignal): Promise<void> {
     return this.#live(signal, 'tolerant', (ending) => {
       this.#setOomScore();
-      return [this.#sync(ending), this.#awaitFamilies(ending), ...this.#observers.run(ending)];
+      return [
+        this.#sync(ending),
+        this.#awaitFamilies(ending),
+        ...this.#agent.observers.run(ending),
+      ];
     });
   }
 
@@ -184,7 +90,9 @@ export class App {
   initialise(signal: AbortSignal): Promise<void> {
     return this.#live(signal, 'strict', (ending) => {
       // The process that runs after this one may lack the privileges to end them.
-      const endedStale = this.#connectTime.stale.end(this.#config.connectTime !== 'off');
+      const endedStale = this.#agent.connectTime.stale.end(
+        this.#agent.config.connectTime !== 'off',
+      );
       return [Promise.all([this.#prepare(ending), endedStale]).then(() => this.end())];
     });
   }
@@ -197,7 +105,7 @@ export class App {
 
   /** Lets the status say that the changed configuration file is not in force; undefined: it is. */
   refuseConfig(reason: string | undefined): void {
-    this.#configRefusal = reason;
+    this.#agent.configRefusal = reason;
   }
 
   /**
@@ -205,25 +113,29 @@ export class App {
    * then the old configuration stays in force. One call at a time.
    */
   async reconfigure(config: Config): Promise<void> {
-    this.#check(config, this.#state.node);
-    const before = this.#config;
-    const { kernel, modes } = this.#options;
+    const agent = this.#agent;
+    agent.check(config, agent.state.node);
+    const before = agent.config;
+    const { kernel, log, modes } = this.#options;
     const { ipvs, mode: asked } = config;
     const choice = asked === before.mode ? undefined : await selectMode(asked, kernel, modes, ipvs);
-    const mode = choice?.mode ?? this.#runner.mode;
+    const mode = choice?.mode ?? agent.mode;
     // What fails where the machine refuses a value comes first: nothing else has changed then.
     this.#setSysctls(config, mode, 'tolerant');
-    await this.#connectTime.choose(config);
-    if (choice !== undefined) this.#reportMode(choice);
-    this.#config = config;
-    if (config.logging.verbosity !== before.logging.verbosity) {
-      setVerbosity(this.#options.log, config.logging.verbosity);
+    await agent.connectTime.choose(config);
+    const isSwitched = mode !== agent.mode;
+    if (choice !== undefined) {
+      agent.choice = choice;
+      this.#reportMode();
     }
+    agent.config = config;
+    const { verbosity } = config.logging;
+    if (verbosity !== before.logging.verbosity) setVerbosity(log, verbosity);
     if (config.oomScoreAdj !== before.oomScoreAdj) this.#setOomScore();
-    if (mode !== this.#runner.mode) this.#runner.switchTo(mode);
-    else this.#follow(this.#state.node);
-    this.#fastPath.choose(config, mode.name);
-    this.#failureDetection.choose(config);
+    if (isSwitched) this.#runner.switchMode();
+    else this.#follow(agent.state.node);
+    agent.fastPath.choose(config, mode.name);
+    agent.failureDetection.choose(config);
   }
 
   async #live(
@@ -235,9 +147,9 @@ export class App {
     if (signal.aborted) this.end();
     let parts: Promise<void>[] = [];
     try {
-      this.#setSysctls(this.#config, this.#runner.mode, sysctls);
+      this.#setSysctls(this.#agent.config, this.#agent.mode, sysctls);
       const ending = this.#ending.signal;
-      const reporting = this.#observers.reportSource(ending);
+      const reporting = this.#agent.observers.reportSource(ending);
       const listening = this.#options.source.run(this.#sink(), ending);
       parts = [listening, reporting, this.#watchHeap(ending), ...start(ending)];
       await Promise.all(parts);
@@ -245,12 +157,12 @@ export class App {
     } finally {
       this.end();
       await Promise.allSettled(parts);
-      const paths = [this.#connectTime, this.#failureDetection, this.#fastPath];
+      const paths = [this.#agent.connectTime, this.#agent.failureDetection, this.#agent.fastPath];
       await Promise.all(paths.map((path) => path.close()));
-      this.#observers.close();
+      this.#agent.observers.close();
       const { conntrack, kernel, modes } = this.#options;
       for (const mode of modes.values()) mode.close?.();
-      this.#localhost?.close();
+      this.#agent.localhost?.close();
       kernel.close();
       conntrack.close();
     }
@@ -260,29 +172,29 @@ export class App {
   async #watchHeap(signal: AbortSignal): Promise<void> {
     const { clock, heap = ownHeapUse, log, source } = this.#options;
     const unfollow = heap.follow((liveBytes) => {
-      this.#heapGuard.measured(liveBytes, clock.now());
+      this.#agent.heapGuard.measured(liveBytes, clock.now());
     });
     const wakeup = new Wakeup(clock);
     signal.addEventListener('abort', () => wakeup.wake(), { once: true });
     while (!signal.aborted) {
       await wakeup.wait(readingCheckMs);
-      if (signal.aborted || !this.#heapGuard.takeReading(clock.now())) continue;
+      if (signal.aborted || !this.#agent.heapGuard.takeReading(clock.now())) continue;
       log.info('Reading again the objects that were left out');
       source.readAgain?.();
     }
     unfollow();
   }
 
-  /** Reports how this mode was chosen. */
-  #reportMode({ mode, fallbacks, notAsIptables: err }: ModeChoice): ProxyMode {
+  /** Reports how the mode was chosen. */
+  #reportMode(): void {
+    const { mode, fallbacks, notAsIptables: err } = this.#agent.choice;
     const { log, nodeName } = this.#options;
-    this.#fallbacks = fallbacks;
     for (const fallback of fallbacks) {
       log.warn({ ...fallback }, 'Falling back to another mode');
       const { from, reason, to } = fallback;
-      this.#observers.metrics.lifecycle.fallbacks.inc({ from, to });
+      this.#agent.observers.metrics.lifecycle.fallbacks.inc({ from, to });
       const note = `mode ${from} ${reason}; mode ${to} is next`;
-      this.#observers.events.aboutNode('ProxyModeFallback', note);
+      this.#agent.observers.events.aboutNode('ProxyModeFallback', note);
     }
     if (err !== undefined) {
       log.warn({ err }, "Mode is empty, but kube-proxy's default is not possible; using nftables");
@@ -291,7 +203,6 @@ export class App {
     }
     // kube-proxy's words, which scripts look for.
     log.info({ mode: mode.name, node: nodeName }, `Using ${mode.name} Proxier`);
-    return mode;
   }
 
   /** `mode` is the one that runs, or is about to run. */
@@ -302,45 +213,22 @@ export class App {
 
   #setOomScore(): void {
     const { host, log } = this.#options;
-    const failure = host && setOomScore(this.#config.oomScoreAdj, host);
+    const failure = host && setOomScore(this.#agent.config.oomScoreAdj, host);
     if (failure !== undefined)
       log.debug({ err: failure.message }, 'Could not set the OOM score; leaving it unchanged');
   }
 
-  /** Throws if the configuration can't be served on this node; returns warnings. */
-  #check(config: Config, node: Node | undefined): string[] {
-    return checkConfig(config, this.#checked(node));
-  }
-
-  #checked(node: CheckedNode['node']): CheckedNode {
-    const { interfaces, nodeName } = this.#options;
-    return { families: this.#families, interfaces: interfaces(), nodeName, node };
-  }
-
-  /** The Node as the API server has it, where its Nodes are known. */
-  get #ownNode(): CheckedNode['node'] {
-    const isMissing = this.#config.source.kind === 'kubernetes' && this.#listed.has('nodes');
-    return this.#state.node ?? (isMissing ? 'missing' : undefined);
-  }
-
   /** Waits for all facts that rules depend on. */
   async #prepare(signal: AbortSignal): Promise<void> {
-    const { clock, log, nodeName } = this.#options;
-    const known = {
-      config: () => this.#config,
-      nodeName,
-      node: () => this.#state.node,
-      nodeListed: () => this.#listed.has('nodes'),
-      synced: () => this.#state.synced,
-    };
-    await awaitNode({ ...known, clock, wakeup: this.#wakeup, log }, signal);
+    const { log } = this.#options;
+    await awaitNode(this.#agent, this.#wakeup, log, signal);
     if (signal.aborted) return;
-    for (const warning of this.#check(this.#config, this.#state.node)) {
+    for (const warning of this.#agent.check(this.#agent.config, this.#agent.state.node)) {
       log.warn({ err: warning }, 'Configuration may be incomplete or incorrect');
     }
-    this.#node = this.#state.node;
-    const { primary } = nodeIPs(this.#node, this.#config.bindAddress);
-    log.info({ families: this.#families, primary }, 'Using IP families');
+    this.#node = this.#agent.state.node;
+    const { primary } = nodeIPs(this.#node, this.#agent.config.bindAddress);
+    log.info({ families: this.#agent.enabledFamilies, primary }, 'Using IP families');
   }
 
   /** Serves a family that the kernel had disabled once it is enabled. */
@@ -348,20 +236,20 @@ export class App {
     const { clock, families, log } = this.#options;
     const wakeup = new Wakeup(clock);
     signal.addEventListener('abort', () => wakeup.wake(), { once: true });
-    while (!signal.aborted && this.#families.length < allFamilies.length) {
+    while (!signal.aborted && this.#agent.enabledFamilies.length < allFamilies.length) {
       await wakeup.wait(familiesCheckMs);
       if (signal.aborted) return;
-      const known = [...this.#families];
+      const known = [...this.#agent.enabledFamilies];
       try {
         known.push(...families());
       } catch (error) {
         log.debug({ err: (error as Error).message }, 'Could not read IP families; trying again');
       }
       const next = allFamilies.filter((family) => known.includes(family));
-      if (next.length === this.#families.length) continue;
-      this.#families = next;
+      if (next.length === this.#agent.enabledFamilies.length) continue;
+      this.#agent.enabledFamilies = next;
       log.info({ families: next }, 'IP family was enabled; serving it from now on');
-      this.#setSysctls(this.#config, this.#runner.mode, 'tolerant');
+      this.#setSysctls(this.#agent.config, this.#agent.mode, 'tolerant');
       this.#runner.follow();
     }
   }
@@ -369,59 +257,45 @@ export class App {
   async #sync(signal: AbortSignal): Promise<void> {
     await this.#prepare(signal);
     if (signal.aborted) return;
-    await this.#connectTime.choose(this.#config);
-    this.#fastPath.choose(this.#config, this.#runner.mode.name);
-    this.#failureDetection.choose(this.#config);
-    this.#observers.events.aboutNode('Starting', '');
+    await this.#agent.connectTime.choose(this.#agent.config);
+    this.#agent.fastPath.choose(this.#agent.config, this.#agent.mode.name);
+    this.#agent.failureDetection.choose(this.#agent.config);
+    this.#agent.observers.events.aboutNode('Starting', '');
     await this.#runner.run(signal);
   }
 
-  #makeRunner(mode: ProxyMode): ModeRunner {
-    const { conntrack, eventHistory, metrics, problemIndex, serviceHealth, takeover } =
-      this.#observers;
-    return new ModeRunner(mode, {
+  #makeRunner(): ModeRunner {
+    const { connectTime, eventHistory, failureDetection, fastPath, localhost, observers } =
+      this.#agent;
+    const { metrics, serviceHealth } = observers;
+    const { problemIndex, state } = this.#agent;
+    return new ModeRunner(this.#agent, {
       ...this.#options,
       settings: (of) => this.#engineSettings(of),
       modes: [...this.#options.modes.values()],
       running: (of) => metrics.running(of),
-      state: this.#state,
-      observer: (event) => this.#observers.sync(event),
-      conntrackObserver: conntrack,
-      changed: (...change) => eventHistory.recent.changed(...change),
-      followers: [serviceHealth, problemIndex, this.#fastPath, this.#failureDetection],
-      signed: (of) => (keepsProxyTable(this.#config, of) ? this.#families : []),
-      takeoverObserver: takeover,
-      localhost: this.#localhost,
-      server: () => this.#options.source.server(),
-      health: this.#failureDetection,
-      excludedCgroups: () => this.#connectTime.excludedPods.cgroups,
+      state,
+      observer: (event) => observers.sync(event),
+      conntrackObserver: observers.conntrack,
+      recent: eventHistory.recent,
+      followers: [serviceHealth, problemIndex, fastPath, failureDetection],
+      signed: (of) => (keepsProxyTable(this.#agent.config, of) ? this.#agent.enabledFamilies : []),
+      takeoverObserver: observers.takeover,
+      localhost,
+      health: failureDetection,
+      excludedPods: connectTime.excludedPods,
       // Removes the programs of an earlier engine, unless this one uses them.
-      starting: ({ connectTime }) => this.#connectTime.stale.end(connectTime !== undefined),
-    });
-  }
-
-  #makeFailureDetection(): FailureDetection {
-    const { endpointHealth, problemIndex } = this.#observers;
-    return new FailureDetection({
-      ...this.#options,
-      state: this.#state,
-      families: () => this.#runner.engine?.families ?? [],
-      interfaces: () => this.#runner.engine?.interfaces ?? [],
-      ownerOf: (address, port) => {
-        return this.#runner.engine?.owners.ownerOf(address.family, 'TCP', { address, port });
-      },
-      observer: endpointHealth,
-      problems: problemIndex,
+      starting: (settings) => connectTime.stale.end(settings.connectTime !== undefined),
     });
   }
 
   #engineSettings(mode: ProxyMode): EngineSettings {
-    const { placement } = this.#connectTime;
+    const { placement } = this.#agent.connectTime;
     return engineSettings({
-      config: this.#config,
+      config: this.#agent.config,
       node: this.#node,
       mode,
-      families: this.#families,
+      families: this.#agent.enabledFamilies,
       isLiberal: this.#readLiberal(),
       connectTime: placement,
     });
@@ -447,35 +321,35 @@ export class App {
   #sink(): SourceSink {
     return {
       change: (change) => {
-        const { revision, node } = this.#state;
-        const taken = this.#heapGuard.apply(change);
-        if (this.#state.revision === revision) return taken;
-        this.#observers.metrics.changed(change.kind);
-        if (this.#state.node !== node) this.#nodeChanged(node);
-        this.#runner.engine?.wake();
+        const { revision, node } = this.#agent.state;
+        const taken = this.#agent.heapGuard.apply(change);
+        if (this.#agent.state.revision === revision) return taken;
+        this.#agent.observers.metrics.changed(change.kind);
+        if (this.#agent.state.node !== node) this.#nodeChanged(node);
+        this.#agent.engine?.wake();
         return taken;
       },
       synced: (resource) => {
         this.#options.log.info({ resource }, 'First list complete');
-        this.#state.markSynced(resource);
-        this.#fastPath.synced();
-        this.#listed.add(resource);
-        this.#observers.http.changed();
+        this.#agent.state.markSynced(resource);
+        this.#agent.fastPath.synced();
+        this.#agent.listed.add(resource);
+        this.#agent.observers.http.changed();
         this.#wakeup.wake();
-        this.#runner.engine?.wake();
+        this.#agent.engine?.wake();
       },
-      ...this.#observers.source,
+      ...this.#agent.observers.source,
     };
   }
 
   #nodeChanged(before: Node | undefined): void {
     this.#wakeup.wake();
-    this.#observers.http.changed();
-    reportNodeChange(before, this.#state.node, {
+    this.#agent.observers.http.changed();
+    reportNodeChange(before, this.#agent.state.node, {
       log: this.#options.log,
-      config: this.#config,
+      config: this.#agent.config,
       followed: this.#node,
-      check: (node) => this.#check(this.#config, node),
+      check: (node) => this.#agent.check(this.#agent.config, node),
       follow: (node) => this.#follow(node),
     });
   }

@@ -53,20 +53,20 @@ export interface EngineOptions {
   readonly followInterfaces?: (changed: () => void) => () => void;
   readonly observer: (event: AgentEvent) => void;
   readonly conntrackObserver: ConntrackObserver;
-  /** Cgroups of pods that only rules serve; see `Environment`. */
-  readonly excludedCgroups: () => Environment['excludedCgroups'];
+  /** Of pods that only rules serve; see `Environment`. */
+  readonly excludedPods?: { readonly cgroups: Environment['excludedCgroups'] };
   /** Absent if the loopback addresses of this process are not the node's. */
   readonly localhost?: LocalhostListeners | undefined;
-  /** The URL of the API server; undefined: there is none. */
-  readonly server?: () => string | undefined;
+  /** Knows the URL of the API server, if there is one. */
+  readonly source?: { server(): string | undefined };
   /** Which ports programs of the node have; absent: external IPs take them. */
   readonly programs?: NodePrograms | undefined;
   /** Which endpoints do not answer. */
   readonly health: EndpointHealth;
   /** A sync follows. */
   readonly followers: readonly ServiceFollower[];
-  /** See `ForwardingFollower.changed`; not called for what a start puts into force. */
-  readonly changed: NonNullable<ForwardingFollower['changed']>;
+  /** Follows what is in force, except what a start puts into force. */
+  readonly recent?: ForwardingFollower;
 }
 
 /** How long a comparison runs in one turn of the event loop before it yields to changes. */
@@ -118,12 +118,12 @@ export class Engine implements RunningEngine {
       interfaces,
       mode,
       isConnectTime: settings.connectTime !== undefined,
-      excludedCgroups: options.excludedCgroups,
-      dealing: () => this.#balances.here,
+      excludedPods: options.excludedPods,
+      balances: this.#balances,
       starting: (family, forwarding) => this.#slowStarts.starting(family, forwarding),
       health: options.health,
       shares: this.#shares,
-      server: options.server,
+      source: options.source,
       programs: options.programs,
     });
     for (const family of families) {
@@ -308,7 +308,7 @@ export class Engine implements RunningEngine {
     const filter = this.#makeFilter(config);
     const recent: ForwardingFollower = {
       changed: (...change) => {
-        if (this.#started.has(family)) this.#options.changed(...change);
+        if (this.#started.has(family)) this.#options.recent?.changed?.(...change);
       },
     };
     const followers = [mode, maps, filter, reconciler, sockets, recent];

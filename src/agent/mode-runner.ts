@@ -11,6 +11,12 @@ import { Takeover, type TakeoverEvent } from '../takeover/takeover.ts';
 import { Engine, type EngineOptions } from './engine.ts';
 import type { EngineSettings } from './engine-settings.ts';
 
+/** What is run. */
+interface Runs {
+  readonly mode: ProxyMode;
+  engine: Engine | undefined;
+}
+
 interface ModeRunnerOptions extends Omit<EngineOptions, 'settings' | 'mode'> {
   /** The settings for an engine of this mode at present. */
   readonly settings: (mode: ProxyMode) => EngineSettings;
@@ -26,9 +32,8 @@ interface ModeRunnerOptions extends Omit<EngineOptions, 'settings' | 'mode'> {
 }
 
 export class ModeRunner {
+  readonly #agent: Runs;
   readonly #options: ModeRunnerOptions;
-  #mode: ProxyMode;
-  #engine: Engine | undefined;
   /** Undefined: another one is about to run. */
   #running: Engine | undefined;
   /** The settings that the engine was made for. */
@@ -39,18 +44,9 @@ export class ModeRunner {
   /** Ends everything in this mode, so that another mode replaces it. */
   #modeEnd = new AbortController();
 
-  constructor(mode: ProxyMode, options: ModeRunnerOptions) {
-    this.#mode = mode;
+  constructor(agent: Runs, options: ModeRunnerOptions) {
+    this.#agent = agent;
     this.#options = options;
-  }
-
-  /** The mode that runs, or is about to run. */
-  get mode(): ProxyMode {
-    return this.#mode;
-  }
-
-  get engine(): Engine | undefined {
-    return this.#engine;
   }
 
   /** See `Engine.upToDate`; false while another one is about to run. */
@@ -61,7 +57,7 @@ export class ModeRunner {
   /** Configuration, node or host may have changed: replaces the engine if its settings have. */
   follow(): void {
     if (this.#settings === undefined) return;
-    const next = this.#options.settings(this.#mode);
+    const next = this.#options.settings(this.#agent.mode);
     if (!isDeepStrictEqual(next, this.#settings)) this.#endEngine();
     this.#takeover?.wake();
   }
@@ -71,9 +67,8 @@ export class ModeRunner {
     this.#engineEnd.abort();
   }
 
-  /** Replaces the mode. */
-  switchTo(mode: ProxyMode): void {
-    this.#mode = mode;
+  /** `agent.mode` is another one. */
+  switchMode(): void {
     this.#endEngine();
     this.#modeEnd.abort();
   }
@@ -84,7 +79,7 @@ export class ModeRunner {
     for (const table of await findForeignTables(kernel)) {
       takeoverObserver({ kind: 'foreign-table', table });
     }
-    while (!signal.aborted) await this.#runMode(this.#mode, signal);
+    while (!signal.aborted) await this.#runMode(this.#agent.mode, signal);
   }
 
   async #runMode(mode: ProxyMode, signal: AbortSignal): Promise<void> {
@@ -109,9 +104,10 @@ export class ModeRunner {
       const settings = this.#options.settings(mode);
       this.#settings = settings;
       await this.#options.starting(settings);
-      this.#engine = new Engine({ ...this.#options, settings, mode });
-      this.#running = this.#engine;
-      await this.#engine.run(AbortSignal.any([signal, engineEnd.signal]));
+      const engine = new Engine({ ...this.#options, settings, mode });
+      this.#agent.engine = engine;
+      this.#running = engine;
+      await engine.run(AbortSignal.any([signal, engineEnd.signal]));
     }
   }
 
@@ -123,7 +119,7 @@ export class ModeRunner {
       modes,
       clock,
       signed: () => signed(mode),
-      verify: async () => this.#engine?.verify(),
+      verify: async () => this.#agent.engine?.verify(),
       observer: takeoverObserver,
     });
     return this.#takeover.run(signal);

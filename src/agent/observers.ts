@@ -2,7 +2,6 @@
 import type { Config } from '../config/config.ts';
 import type { AgentEvent } from '../connect-time/maps/events.ts';
 import type { ConntrackObserver } from '../conntrack/events.ts';
-import { RecentDumps } from '../conntrack/recent-dumps.ts';
 import type { HostFiles } from '../host/files.ts';
 import { ownHeap, QuietCollector } from '../host/garbage.ts';
 import type { Routing } from '../host/routing.ts';
@@ -13,16 +12,11 @@ import type { NoRoom } from '../modes/sockets/bounds.ts';
 import type { LocalhostEvent } from '../modes/sockets/localhost.ts';
 import type { Family } from '../net/address.ts';
 import type { AgentState } from '../serve/ask/agent-state.ts';
-import { EventHistory } from '../serve/ask/event-history.ts';
-import { ForeignRules } from '../serve/ask/foreign-rules/foreign-rules.ts';
-import { Askers } from '../serve/ask/lookups.ts';
-import { ProblemIndex } from '../serve/ask/problem-index.ts';
-import { UnroutedEndpoints } from '../serve/ask/unrouted.ts';
-import { WhileAsked } from '../serve/ask/while-asked.ts';
+import type { EventHistory } from '../serve/ask/event-history.ts';
 import { ClusterEvents, makeRecorder } from '../serve/cluster-events.ts';
 import { agentMetrics, countersOf } from '../serve/collectors.ts';
 import { watchConntrack } from '../serve/conntrack-watch.ts';
-import { ProxyHealth } from '../serve/health.ts';
+import { type HealthInput, ProxyHealth } from '../serve/health.ts';
 import { HttpThread } from '../serve/http/http-thread.ts';
 import { openThread } from '../serve/http/open-thread.ts';
 import type { SharedMemory } from '../serve/http/shared-memory.ts';
@@ -33,17 +27,16 @@ import { conntrackLog, localhostReport } from '../serve/part-reports.ts';
 import type { AccessOptions } from '../serve/readers/access.ts';
 import { Reporter } from '../serve/reporter.ts';
 import { runServers } from '../serve/servers.ts';
-import { ServiceCounters } from '../serve/service-counters.ts';
 import { ServiceHealth } from '../serve/service-health.ts';
 import { SourceReport } from '../serve/source-report.ts';
 import { takeoverReport } from '../serve/takeover-report.ts';
 import type { EventRecorder, EventRecorderOptions } from '../source/kubernetes/events.ts';
 import type { Source, SourceSink } from '../source/source.ts';
-import type { Resource } from '../state/change.ts';
 import type { EndpointEvent } from '../state/detection.ts';
+import type { ServiceFollower } from '../state/store.ts';
+import type { FamilySync } from '../sync/family.ts';
 import type { TakeoverEvent } from '../takeover/takeover.ts';
 import type { Clock } from '../time/clock.ts';
-import { RecentResults } from '../time/recent.ts';
 
 export interface ObserversOptions {
   readonly config: Config;
@@ -70,26 +63,13 @@ export interface ObserversOptions {
 /** See `HttpThread`. Only a server on this thread needs `health`. */
 export type HttpOpener = (memory: SharedMemory, events: WireEvents, health: ProxyHealth) => Wire;
 
-/** What the process knows of itself. Answers are made from most of it. */
-interface Present
-  extends Pick<
-    AgentState,
-    | 'config'
-    | 'configRefusal'
-    | 'connectTime'
-    | 'engine'
-    | 'failureDetection'
-    | 'fallbacks'
-    | 'fastPath'
-    | 'findings'
-    | 'heapGuard'
-    | 'localhostListeners'
-    | 'mode'
-    | 'state'
-  > {
-  readonly servedFamilies: () => readonly Family[];
-  /** Nodes were listed, so this node is known if it exists. */
-  readonly nodeListed: () => boolean;
+/** What is observed. */
+interface Observed extends AgentState, Omit<HealthInput, keyof AgentState> {
+  readonly eventHistory: EventHistory;
+  readonly problemIndex: AgentState['problemIndex'] & ServiceFollower;
+  readonly families: readonly FamilySync[];
+  /** Those that the kernel has enabled: one may come later. */
+  readonly enabledFamilies: readonly Family[];
 }
 
 export class Observers {
@@ -99,14 +79,11 @@ export class Observers {
   readonly http: HttpThread;
   readonly events: ClusterEvents;
   readonly serviceHealth: ServiceHealth;
-  readonly eventHistory: EventHistory;
-  readonly problemIndex: ProblemIndex;
   readonly conntrack: ConntrackObserver;
   readonly localhost: (event: LocalhostEvent) => void;
   readonly takeover: (event: TakeoverEvent) => void;
   readonly #options: ObserversOptions;
-  readonly #present: Present;
-  readonly #agent: AgentState;
+  readonly #agent: Observed;
   readonly #sourceReport: SourceReport;
   readonly #recorder: EventRecorder | undefined;
   readonly #reporter: Reporter;
@@ -115,50 +92,21 @@ export class Observers {
     startCollection: () => loadAddon().startCollection(),
     collected: giveMemoryBack,
   });
-  readonly #families = () => this.#present.engine()?.families ?? [];
 
-  constructor(options: ObserversOptions, present: Present) {
+  constructor(options: ObserversOptions, agent: Observed) {
     this.#options = options;
-    this.#present = present;
+    this.#agent = agent;
     const { clock, kernel, log, nodeName } = options;
-    const { config, mode, state } = present;
-    this.eventHistory = new EventHistory(options);
-    const foreignRules = new ForeignRules({
-      clock,
-      kernel,
-      mode: () => mode().name,
-      isConnectTime: () => config().connectTime !== 'off',
-      masqueradeMark: () => {
-        const { name, ownsChain } = mode();
-        const { masqueradeAll, masqueradeMark } = config().modes[name];
-        // Then chain KUBE-FORWARD accepts what has the mark.
-        return ownsChain !== undefined && !masqueradeAll ? masqueradeMark : 0;
-      },
-    });
-    const unrouted = new UnroutedEndpoints({ clock, state, routing: options.routing });
-    const counters = new ServiceCounters({
-      kernel,
-      clock,
-      connectTime: () => present.engine()?.connectTime,
-      families: this.#families,
-      mode: () => (config().serviceMetrics ? mode() : undefined),
-      portsOf: (service) => state.service(service)?.ports,
-      noticed: (service) => this.problemIndex.resolved(service),
-    });
-    const failureOf = (service: string) => this.serviceHealth.failureOf(service);
-    const own = { counters, foreignRules, serviceHealth: { failureOf }, unrouted };
-    this.problemIndex = new ProblemIndex({ ...present, ...own, clock });
     this.metrics = new Metrics(countersOf(kernel, log));
-    this.health = this.#makeHealth();
+    this.health = new ProxyHealth(agent);
     this.http = this.#makeHttp();
-    this.#agent = this.#makeAgent(own);
-    agentMetrics(this.metrics.registry, this.#agent);
-    this.#sourceReport = new SourceReport({ log, condition: this.#condition });
+    agentMetrics(this.metrics.registry, agent);
+    this.#sourceReport = new SourceReport(options);
     this.#recorder = makeRecorder(options, this.metrics.lifecycle);
     this.events = new ClusterEvents({
       sink: this.#recorder ?? { record: () => {} },
       nodeName,
-      uidOf: (service) => state.service(service)?.uid ?? '',
+      uidOf: (service) => agent.state.service(service)?.uid ?? '',
     });
     this.#reporter = new Reporter({
       log,
@@ -183,12 +131,19 @@ export class Observers {
     if (event.kind === 'queued' || event.kind === 'done') this.http.changed();
     if (event.kind === 'done') this.#collector.worked();
     this.metrics.observe(event);
-    this.eventHistory.observe(event);
+    this.#agent.eventHistory.observe(event);
     this.#reporter.sync(event);
   }
 
   /** An endpoint was left out because it does not answer, or came back. */
   readonly endpointHealth = (event: EndpointEvent): void => this.#reporter.endpointHealth(event);
+
+  /** There is no memory for the Service `namespace/name`. */
+  leftOut(service: string, uid: string): void {
+    const text =
+      'is not served: there is no memory for it on nodes, and its namespace takes most of it';
+    this.sync({ kind: 'left-out', service, uid, text });
+  }
 
   noRoom(noRoom: NoRoom): void {
     this.#reporter.noRoom(noRoom);
@@ -210,7 +165,7 @@ export class Observers {
 
   /** Serves health, metrics and answers, and sends events, until `signal` aborts. */
   run(signal: AbortSignal): Promise<void>[] {
-    const watched = { ...this.#options, families: this.#families, events: this.events };
+    const watched = { ...this.#options, agent: this.#agent, events: this.events };
     const sending = this.#recorder === undefined ? [] : [this.#recorder.run(signal)];
     return [...this.#serve(signal), ...sending, watchConntrack(watched, signal)];
   }
@@ -221,26 +176,6 @@ export class Observers {
     this.#reporter.close();
     this.#collector.close();
     this.metrics.close();
-  }
-
-  readonly #condition = (resource: Resource) => this.#options.source.condition(resource);
-
-  #makeHealth(): ProxyHealth {
-    const { clock } = this.#options;
-    const { config, mode, nodeListed, state } = this.#present;
-    return new ProxyHealth({
-      timeoutMs: () => 2 * config().modes[mode().name].syncPeriodMs,
-      now: () => clock.wallMs(),
-      monotonicMs: () => clock.now(),
-      node: () => state.node,
-      nodeListed,
-      condition: this.#condition,
-      overLimit: () => this.#present.engine()?.overLimit ?? 0,
-      behindMs: () => {
-        const families = this.#present.engine()?.families ?? [];
-        return Math.max(0, ...families.map(({ progress }) => progress.behindMs ?? 0));
-      },
-    });
   }
 
   #makeHttp(): HttpThread {
@@ -256,36 +191,18 @@ export class Observers {
   }
 
   #makeServiceHealth(): ServiceHealth {
-    const { clock } = this.#options;
-    const { engine, servedFamilies: families, state } = this.#present;
+    const [{ clock }, agent] = [this.#options, this.#agent];
     return new ServiceHealth({
-      state,
+      state: agent.state,
       clock,
       http: this.http,
-      families,
-      addresses: (family) => engine()?.listeningAddresses(family) ?? [],
+      families: () => agent.enabledFamilies,
+      addresses: (family) => agent.engine?.listeningAddresses(family) ?? [],
       observer: (event) => {
-        this.problemIndex.resolved(event.service);
+        agent.problemIndex.resolved(event.service);
         this.#reporter.serviceHealth(event);
       },
     });
-  }
-
-  #makeAgent(
-    own: Pick<AgentState, 'counters' | 'foreignRules' | 'serviceHealth' | 'unrouted'>,
-  ): AgentState {
-    const { eventHistory, health, problemIndex } = this;
-    const { clock, conntrack, host, kernel, nodeName, routing, source } = this.#options;
-    return {
-      ...{ ...this.#present, ...own, clock, nodeName, source, kernel },
-      ...{ eventHistory, health, problemIndex },
-      serviceRows: new WhileAsked(),
-      askers: new Askers(),
-      conntrack: new RecentDumps(conntrack, clock),
-      dropPolicies: new RecentResults({ clock, keepMs: dropPoliciesMs }),
-      ...(host && { host }),
-      ...(routing && { routesTo: routing.find }),
-    };
   }
 
   #serve(signal: AbortSignal): Promise<void>[] {
@@ -295,9 +212,6 @@ export class Observers {
     return runServers({ http, metrics, agent: this.#agent, log, openReviews, failed }, signal);
   }
 }
-
-/** How long base chains with policy drop, once read, serve answers. */
-const dropPoliciesMs = 1000;
 
 const noReviews = (): Promise<never> =>
   Promise.reject(new Error('objects come from files, and no API server reviews tokens'));

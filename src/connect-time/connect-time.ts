@@ -6,7 +6,6 @@ import type { Config } from '../config/config.ts';
 import type { ReadableFiles } from '../host/files.ts';
 import { clientsAtRisk, type KernelClient } from '../host/kernel-clients.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { Family } from '../net/address.ts';
 import { ExcludedPods, type ExcludedPodsOptions } from './excluded-pods.ts';
 import { type ConnectTimePaths, type ConnectTimeWish, chooseConnectTime } from './maps/choice.ts';
 import type { ConnectTimeEvents } from './maps/events.ts';
@@ -15,7 +14,6 @@ import { StalePrograms } from './stale-programs.ts';
 
 interface ConnectTimeOptions extends ExcludedPodsOptions {
   readonly connectTime?: ConnectTimePaths;
-  readonly families: () => readonly Family[];
   /** Absent: the kernel's version is not known. */
   readonly host?: ReadableFiles;
   readonly kernel: Kernel;
@@ -76,8 +74,13 @@ export class ConnectTime {
   }
 
   async #place(wish: ConnectTimeWish): Promise<void> {
-    const { events, families, host, kernel, log } = this.#options;
-    const { placement, lack } = await chooseConnectTime(wish, this.#paths, families(), kernel);
+    const { agent, events, host, kernel, log } = this.#options;
+    const { placement, lack } = await chooseConnectTime(
+      wish,
+      this.#paths,
+      agent.enabledFamilies,
+      kernel,
+    );
     this.#chosen = wish;
     this.#placement = placement;
     this.#kernelClients = placement && host ? clientsAtRisk(host) : [];

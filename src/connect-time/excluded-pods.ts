@@ -30,7 +30,11 @@ import type { Placement } from './maps/placement.ts';
 import { readMap } from './maps/read-map.ts';
 
 export interface ExcludedPodsOptions {
-  readonly families: () => readonly Family[];
+  readonly agent: {
+    readonly enabledFamilies: readonly Family[];
+    /** Woken after `cgroups` was replaced. */
+    readonly engine: { wake(): void } | undefined;
+  };
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly log: Logger;
@@ -39,8 +43,6 @@ export interface ExcludedPodsOptions {
   readonly watchPods?: WatchPods;
   /** Receives reports of the watch. */
   readonly source: Pick<PodSink, 'problem' | 'listed'>;
-  /** Called after `cgroups` was replaced. */
-  readonly changed: () => void;
   /** The most cgroups that are excluded. Default: as many as the map holds. */
   readonly excludedCgroupsMax?: number;
 }
@@ -91,8 +93,8 @@ export class ExcludedPods {
       this.#cgroups = undefined;
       return;
     }
-    const { families, kernel } = this.#options;
-    this.#cgroups ??= await readExcluded(kernel, placement, families());
+    const { agent, kernel } = this.#options;
+    this.#cgroups ??= await readExcluded(kernel, placement, agent.enabledFamilies);
     const ending = new AbortController();
     const ended = this.#run(next, placement.cgroup, ending.signal);
     this.#watch = { ending, ended };
@@ -190,7 +192,7 @@ export class ExcludedPods {
     const next = numbers.slice(0, max);
     if (isDeepStrictEqual(next, this.#cgroups)) return;
     this.#cgroups = next;
-    this.#options.changed();
+    this.#options.agent.engine?.wake();
   }
 }
 

@@ -14,7 +14,7 @@ import { inTurns, Pacer } from '../time/pacer.ts';
 
 interface HoldersOptions {
   readonly conntrack: Conntrack;
-  readonly families: () => readonly ProgrammedFamily[];
+  readonly agent: { readonly families: readonly ProgrammedFamily[] };
   readonly clock: Clock;
 }
 
@@ -44,7 +44,7 @@ export async function topOfConntrack(
 ): Promise<ConntrackHolders> {
   const counts = new Map<Whom, number>();
   let [entries, others, complete] = [0, 0, true];
-  for (const { family, inForce } of options.families()) {
+  for (const { family, inForce } of options.agent.families) {
     const { pause } = new Pacer(options.clock, sliceMs);
     const services = await ServicesByFrontend.from(family, inForce.values(), pause);
     for (const protocol of protocols) {

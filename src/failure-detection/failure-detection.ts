@@ -6,7 +6,7 @@
  */
 import type { Kernel } from '../kernel/kernel.ts';
 import { OwnTable, tableText } from '../kernel/nft/own-table.ts';
-import { type CIDR, type Family, families, parseCIDR } from '../net/address.ts';
+import { type Address, type CIDR, type Family, families, parseCIDR } from '../net/address.ts';
 import type { EndpointKey } from '../net/endpoint-list.ts';
 import type {
   ConfiguredDetection,
@@ -18,6 +18,7 @@ import type {
   EndpointEvent,
   EndpointHealth,
 } from '../state/detection.ts';
+import type { ReadonlyOwners } from '../state/frontend-owners.ts';
 import { alternating } from '../state/steps.ts';
 import type { ClusterState, ServiceFollower } from '../state/store.ts';
 import {
@@ -31,7 +32,6 @@ import { Pacer } from '../time/pacer.ts';
 import { Runner } from '../time/runner.ts';
 import { readCounts } from './counts.ts';
 import { noCounts } from './evidence.ts';
-import type { Known } from './exemptions.ts';
 import { contents, ownTable } from './layout.ts';
 import type { Change } from './pool.ts';
 import { type FollowedPort, FollowedPorts, type PortMember } from './ports.ts';
@@ -57,14 +57,16 @@ interface FailureDetectionOptions {
   readonly log: Log;
   /** A Service is touched when shares of its endpoints have changed. */
   readonly state: Pick<ClusterState, 'node' | 'service' | 'serviceCIDRs' | 'serviceKeys' | 'touch'>;
-  /** The desired Forwardings of each family that is served. */
-  readonly families: () => Iterable<{
-    readonly family: Family;
-    readonly desired: ForwardingsByKey;
-  }>;
-  /** See `Known`. */
-  readonly interfaces: Known['interfaces'];
-  readonly ownerOf: Known['ownerOf'];
+  readonly agent: {
+    /** The desired Forwardings of each family that is served. */
+    readonly families: Iterable<{ readonly family: Family; readonly desired: ForwardingsByKey }>;
+    readonly engine:
+      | {
+          readonly interfaces: readonly Address[];
+          readonly owners: Pick<ReadonlyOwners, 'ownerOf'>;
+        }
+      | undefined;
+  };
   readonly observer: (event: EndpointEvent) => void;
   /** Also called when other endpoints of a Service are silent. */
   readonly problems: ServiceFollower;
@@ -120,7 +122,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
 
   constructor(options: FailureDetectionOptions) {
     this.#options = options;
-    const { clock, connect, interfaces, kernel, ownerOf, state } = options;
+    const { agent, clock, connect, kernel, state } = options;
     this.#pacer = new Pacer(clock, sliceMs);
     const restMs = (tookMs: number): number => this.#restMs(tookMs);
     this.#looks = new Runner({ clock, work: () => this.#look(), restMs });
@@ -130,6 +132,9 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     };
     const serviceCIDRs = (family: Family) => state.serviceCIDRs(family);
     const podCIDRs = () => this.#knownPodCIDRs();
+    const interfaces = () => agent.engine?.interfaces ?? [];
+    const ownerOf = (address: Address, port: number) =>
+      agent.engine?.owners.ownerOf(address.family, 'TCP', { address, port });
     this.#ports = new FollowedPorts({ interfaces, ownerOf, podCIDRs, serviceCIDRs });
     const notTried: ProberOptions['notTried'] = (endpoint, why) => this.#notTried(endpoint, why);
     const probing = { now: () => clock.now(), notTried, ...(connect && { connect }) };
@@ -276,7 +281,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   *#follow(service: Service): Generator<string | undefined> {
     const mode = this.modeOf(service);
     if (mode === 'off') return;
-    for (const { desired, family } of this.#options.families()) {
+    for (const { desired, family } of this.#options.agent.families) {
       for (const { name: port, protocol } of service.ports) {
         const { name, namespace } = service;
         const forwarding = desired.get(forwardingKey({ namespace, name, port, protocol }));

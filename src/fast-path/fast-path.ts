@@ -36,7 +36,7 @@ export interface FastPathOptions {
   readonly log: Log;
   readonly state: Pick<ClusterState, 'service' | 'serviceKeys' | 'synced'>;
   /** The desired Forwardings of each family that is served. */
-  readonly families: () => Iterable<DesiredFamily>;
+  readonly agent: { readonly families: Iterable<DesiredFamily> };
   /** Absent: no device can be found. */
   readonly host?: ReadableFiles;
 }
@@ -218,10 +218,10 @@ export class FastPath {
 
   /** Whether Services that opt out are to be resolved yet: a table that is there has them. */
   get #isResolving(): boolean {
-    const { clock, families } = this.#options;
+    const { agent, clock } = this.#options;
     this.#resolvingUntilMs ??= clock.now() + resolvingMs;
     if (clock.now() >= this.#resolvingUntilMs) return false;
-    const all = [...families()];
+    const all = [...agent.families];
     for (const service of this.#excluded.values()) if (!isResolved(service, all)) return true;
     return false;
   }
@@ -240,7 +240,7 @@ export class FastPath {
 
   /** Resolves to whether a device was removed or refused, so that it has to be tried again. */
   async #follow({ content, packets }: Wish): Promise<boolean> {
-    const { clock, families, host, kernel, log } = this.#options;
+    const { agent, clock, host, kernel, log } = this.#options;
     const found = devicesOf(await readLinks(kernel), host ?? { read: () => undefined });
     // Another device may get the name: each pod has a new one.
     for (const name of this.#refused.keys()) if (!found.names.has(name)) this.#refused.delete(name);
@@ -252,7 +252,7 @@ export class FastPath {
       return false;
     }
     const { pause } = new Pacer(clock, sliceMs);
-    const excluded = await excludedBy([...this.#excluded.values()], [...families()], pause);
+    const excluded = await excludedBy([...this.#excluded.values()], [...agent.families], pause);
     const desired = elementsOf(new Set(names), excluded);
     const mayClear = this.#clearsInMs === 0;
     let gains = false;

@@ -46,7 +46,7 @@ const noKeys: AddressKeys = new Set();
 
 interface NodeFactsOptions {
   /** How the mode can share connections out, as far as is known; default: in every way. */
-  readonly dealing?: () => ResolveContext['dealing'];
+  readonly balances?: { readonly here: ResolveContext['dealing'] };
   /** See `ResolveContext`. */
   readonly starting?: ResolveContext['starting'];
   readonly health?: ResolveContext['health'];
@@ -59,9 +59,9 @@ interface NodeFactsOptions {
   /** Connections are translated when they are made, too; default: no. */
   readonly isConnectTime?: boolean;
   /** See `Environment`. */
-  readonly excludedCgroups?: (() => Environment['excludedCgroups']) | undefined;
-  /** The URL of the API server; undefined: there is none. */
-  readonly server?: (() => string | undefined) | undefined;
+  readonly excludedPods?: { readonly cgroups: Environment['excludedCgroups'] } | undefined;
+  /** Knows the URL of the API server, if there is one. */
+  readonly source?: { server(): string | undefined } | undefined;
   /** Absent: external IPs take ports from programs of the node. */
   readonly programs?: Pick<NodePrograms, 'has'> | undefined;
 }
@@ -103,7 +103,7 @@ export class NodeFacts {
 
   get context(): ResolveContext {
     this.#follow();
-    const dealing = this.#options.dealing?.();
+    const dealing = this.#options.balances?.here;
     if (dealing !== this.#context.dealing) this.#context = { ...this.#context, dealing };
     return this.#context;
   }
@@ -116,9 +116,9 @@ export class NodeFacts {
 
   /** The environment. It is the same object until something in it changes. */
   environment(family: Family): Environment {
-    const { excludedCgroups, isConnectTime, settings, mode, state } = this.#options;
+    const { excludedPods, isConnectTime, settings, mode, state } = this.#options;
     const serviceCIDRs = state.serviceCIDRs(family);
-    const cgroups = isConnectTime ? excludedCgroups?.() : undefined;
+    const cgroups = isConnectTime ? excludedPods?.cgroups : undefined;
     const sources = [this.ips, this.#interfaces, serviceCIDRs, cgroups];
     const last = this.#environments.get(family);
     if (last?.sources.every((one, i) => one === sources[i])) return last.environment;
@@ -233,8 +233,8 @@ export class NodeFacts {
   }
 
   #serverSocket(): NodeSockets['server'] {
-    const { mode, server } = this.#options;
-    const at = hostPortOf(server?.());
+    const { mode, source } = this.#options;
+    const at = hostPortOf(source?.server());
     if (at === undefined || isLoopback(at.address)) return undefined;
     const { address, port } = at;
     if (this.#isNamed(address)) return undefined;
@@ -257,7 +257,7 @@ export class NodeFacts {
       externalIPRules: { ...settings.externalIPs, machines: new Set(others) },
       nodeSockets,
       limits: { ...limits, frontendEndpoints },
-      dealing: this.#options.dealing?.(),
+      dealing: this.#options.balances?.here,
       starting: this.#options.starting,
       health: this.#options.health,
       shares: this.#options.shares,

@@ -108,7 +108,7 @@ export function buildMetrics(registry: Registry, { source }: Facts<'source'>): v
 export function gateMetrics(registry: Registry, { config }: Facts<'config'>): void {
   const gauge = metric('kubernetes_feature_enabled', registry);
   // They never change.
-  for (const [name, isEnabled] of Object.entries(config().featureGates)) {
+  for (const [name, isEnabled] of Object.entries(config.featureGates)) {
     const gate = proxyGates[name];
     const stage = gate === undefined ? 'GA' : stageIn(gate, ownRelease).stage;
     gauge.set({ name, stage: stage === 'GA' ? '' : stage }, isEnabled ? 1 : 0);
@@ -128,7 +128,7 @@ export function stateMetrics(
   registry: Registry,
   agent: Facts<'engine' | 'heapGuard' | 'localhostListeners' | 'source'>,
 ): void {
-  const { heapGuard, localhostListeners, source } = agent;
+  const { heapGuard, source } = agent;
   const ofFamilies = (name: FamilyGauge, read: (one: FamilySync) => number): void => {
     metric(name, registry, (gauge) => {
       for (const one of familiesOf(agent)) gauge.set({ ip_family: one.family }, read(one));
@@ -137,7 +137,7 @@ export function stateMetrics(
   ofFamilies('fairlead_service_ports', ({ desired }) => desired.size);
   ofFamilies('fairlead_service_ports_set_aside', ({ quarantined }) => [...quarantined].length);
   ofFamilies('kubeproxy_nftables_localhost_nodeport_listeners', ({ family }) =>
-    localhostListeners(family),
+    agent.localhostListeners(family),
   );
   metric('kubeproxy_sync_proxy_rules_no_local_endpoints_total', registry, (gauge) => {
     for (const { family, desired } of familiesOf(agent)) {
@@ -147,7 +147,7 @@ export function stateMetrics(
     }
   });
   readMetric('fairlead_services_over_limit', registry, () => {
-    return [[{}, agent.engine()?.overLimit ?? 0]];
+    return [[{}, agent.engine?.overLimit ?? 0]];
   });
   readMetric('fairlead_objects_left_out', registry, () => [[{}, heapGuard.leftOut.count]]);
   readMetric('fairlead_object_bytes', registry, () => [[{}, heapGuard.bytes.taken]]);
@@ -171,7 +171,7 @@ type FamilyGauge =
   | 'kubeproxy_nftables_localhost_nodeport_listeners';
 
 function familiesOf({ engine }: Facts<'engine'>): readonly FamilySync[] {
-  return engine()?.families ?? [];
+  return engine?.families ?? [];
 }
 
 /** Ports with endpoints, of which traffic of policy Local can reach none. */
@@ -190,18 +190,18 @@ export function countNoLocal(desired: Iterable<Forwarding>): {
 /** The mode and configuration of a node, so that nodes can be compared. */
 export function infoMetrics(
   registry: Registry,
-  { config, configRefusal, mode }: Facts<'config' | 'configRefusal' | 'mode'>,
+  agent: Facts<'config' | 'configRefusal' | 'mode'>,
 ): void {
   readMetric('fairlead_config_refused', registry, () => {
-    return [[{}, configRefusal() === undefined ? 0 : 1]];
+    return [[{}, agent.configRefusal === undefined ? 0 : 1]];
   });
   readMetric('fairlead_mode_info', registry, () => {
-    return [[{ mode: mode().name, requested: config().mode || 'auto' }, 1]];
+    return [[{ mode: agent.mode.name, requested: agent.config.mode || 'auto' }, 1]];
   });
   let hashed: unknown;
   let hash = '';
   readMetric('fairlead_config_info', registry, () => {
-    const current = config();
+    const current = agent.config;
     if (current !== hashed) hash = configHash(current);
     hashed = current;
     return [[{ hash }, 1]];
@@ -300,12 +300,12 @@ type Fills = ReadonlyMap<Family, readonly AffinityFill[]>;
  */
 export function affinityMetrics(
   registry: Registry,
-  { clock, kernel, mode }: Facts<'clock' | 'kernel' | 'mode'>,
+  agent: Facts<'clock' | 'kernel' | 'mode'>,
 ): void {
-  const readings = new RecentResults<Fills>({ clock, keepMs: readAgainMs });
+  const readings = new RecentResults<Fills>({ clock: agent.clock, keepMs: readAgainMs });
   const fills = (): Promise<Fills> => {
-    const running = mode();
-    return readings.of(running.name, () => readFills(running, kernel));
+    const { kernel, mode } = agent;
+    return readings.of(mode.name, () => readFills(mode, kernel));
   };
   readMetric('fairlead_affinity_clients', registry, async () => {
     return Array.from(await fills(), ([family, maps]) => [
@@ -356,7 +356,7 @@ export function ipvsMetrics(
   agent: Facts<'config' | 'engine' | 'kernel' | 'mode'>,
 ): void {
   const { pause } = new Pacer(systemClock, sharingMs);
-  const areCounted = () => agent.config().ipvs.counters && agent.mode().usesIPVS;
+  const areCounted = () => agent.config.ipvs.counters && agent.mode.usesIPVS;
   // All metrics of an answer share a reading.
   const readings = new RecentResults<{ shown: readonly IPVSRecord[]; leftOut: number }>({
     clock: systemClock,
@@ -490,25 +490,22 @@ function servicePortLabels({ family, namespace, service, port, protocol }: Whom)
 }
 
 /** What failure detection has found, of all Services together. */
-function detectionMetrics(
-  registry: Registry,
-  { failureDetection }: Facts<'failureDetection'>,
-): void {
+function detectionMetrics(registry: Registry, agent: Facts<'failureDetection'>): void {
   readMetric('fairlead_followed_endpoints', registry, () => {
-    const { state, totals } = failureDetection();
+    const { state, totals } = agent.failureDetection;
     if (state.kind === 'off') return [];
     const { endpoints, leftOut, out, silent } = totals;
     const states = { answering: endpoints - out - silent, silent, ejected: out, left_out: leftOut };
     return Object.entries(states).map(([name, count]) => [{ state: name }, count]);
   });
   readMetric('fairlead_endpoint_ejections_total', registry, () => [
-    [{}, failureDetection().totals.ejected],
+    [{}, agent.failureDetection.totals.ejected],
   ]);
   readMetric('fairlead_endpoint_returns_total', registry, () => [
-    [{}, failureDetection().totals.returned],
+    [{}, agent.failureDetection.totals.returned],
   ]);
   readMetric('fairlead_endpoint_probes_total', registry, () => {
-    const { failed, notTried, succeeded } = failureDetection().totals.probes;
+    const { failed, notTried, succeeded } = agent.failureDetection.totals.probes;
     const results = { succeeded, failed, not_tried: notTried };
     return Object.entries(results).map(([result, count]) => [{ result }, count]);
   });

@@ -15,13 +15,12 @@ const states = ['off', 'host', 'all', 'unavailable', 'stale', 'unknown'] as cons
 const sliceMs = 2;
 
 export function connectTimeState({ connectTime, engine }: ConnectTimeFacts) {
-  const { reach, stale } = connectTime();
+  const { reach, stale } = connectTime;
   const { attached, failure, unidentified = 0 } = stale.now;
   if (attached > 0 || failure !== undefined) return 'stale';
   if (unidentified > 0) return 'unknown';
   if (reach === 'off') return 'off';
-  const running = engine();
-  const isUsed = running?.families.some(({ family }) => running.maps(family) !== undefined);
+  const isUsed = engine?.families.some(({ family }) => engine.maps(family) !== undefined);
   return isUsed ? reach : 'unavailable';
 }
 
@@ -29,9 +28,8 @@ export function connectTimeMetrics(
   registry: Registry,
   facts: ConnectTimeFacts & Pick<AgentState, 'clock'>,
 ): void {
-  const { clock, connectTime, engine } = facts;
-  const families = () => engine()?.families ?? [];
-  const maps = (family: Family) => engine()?.maps(family);
+  const families = () => facts.engine?.families ?? [];
+  const maps = (family: Family) => facts.engine?.maps(family);
   readMetric('fairlead_connect_time_state', registry, () => {
     const now = connectTimeState(facts);
     return states.map((state) => [{ state }, state === now ? 1 : 0]);
@@ -51,7 +49,7 @@ export function connectTimeMetrics(
     );
   }
   readMetric('fairlead_connect_time_excluded_pods', registry, () => {
-    const { excluded = 0, pods } = connectTime().excludedPods.exclusion ?? {};
+    const { excluded = 0, pods } = facts.connectTime.excludedPods.exclusion ?? {};
     if (pods === undefined) return [];
     return [
       [{ cgroup: 'found' }, excluded],
@@ -60,7 +58,7 @@ export function connectTimeMetrics(
   });
   readMetric('fairlead_connect_time_left_to_rules', registry, async () => {
     const counts = await Promise.all(
-      families().map((one) => reasons(clock, maps(one.family), one)),
+      families().map((one) => reasons(facts.clock, maps(one.family), one)),
     );
     return counts.flatMap(({ family, byReason }) =>
       Array.from(byReason, ([reason, n]) => [{ ip_family: family, reason }, n] as const),

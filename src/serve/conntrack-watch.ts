@@ -14,7 +14,7 @@ interface ConntrackWatchOptions {
   readonly host?: HostFiles;
   readonly clock: Clock;
   readonly conntrack: Conntrack;
-  readonly families: () => readonly ProgrammedFamily[];
+  readonly agent: { readonly families: readonly ProgrammedFamily[] };
   readonly log: Logger;
   /** Also creates an event. */
   readonly events: Pick<ClusterEvents, 'aboutNode'>;

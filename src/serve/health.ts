@@ -3,6 +3,7 @@ import type { Family } from '../net/address.ts';
 import type { Condition } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
 import type { Node } from '../state/types.ts';
+import type { Clock } from '../time/clock.ts';
 import { type HealthFacts, isHealthy, type ProbePath, probeAnswer } from './health-answer.ts';
 import type { TextReply } from './reply.ts';
 
@@ -15,44 +16,42 @@ interface FamilyState {
   queuedMs: number | undefined;
 }
 
-interface HealthOptions {
+/** What is true now. */
+export interface HealthInput {
+  readonly clock: Pick<Clock, 'now' | 'wallMs'>;
+  readonly source: { condition(resource: Resource): Condition };
+  /** This node as last seen; undefined = never. */
+  readonly state: { readonly node: Node | undefined };
+  /** The source has reported whether this Node exists. */
+  readonly nodeListed: boolean;
   /**
    * The proxy is unhealthy when a requested sync has not been done after this time: 2 x syncPeriod.
    */
-  readonly timeoutMs: () => number;
-  /** Milliseconds since the epoch, with fractions: to be shown, because it may jump. */
-  readonly now: () => number;
-  /** Milliseconds, monotonic: for deadlines. */
-  readonly monotonicMs: () => number;
-  /** This node as last seen; undefined = never. */
-  readonly node: () => Node | undefined;
-  /** Whether the source has reported if this Node exists. */
-  readonly nodeListed: () => boolean;
-  readonly condition: (resource: Resource) => Condition;
+  readonly timeoutMs: number;
   /** The number of Services that exceed a limit. */
-  readonly overLimit: () => number;
+  readonly overLimit: number;
   /** The longest `Backlog.behindMs`; 0 = no family is behind. */
-  readonly behindMs: () => number;
+  readonly behindMs: number;
 }
 
 export class ProxyHealth {
-  readonly #options: HealthOptions;
+  readonly #input: HealthInput;
   readonly #families = new Map<Family, FamilyState>();
 
-  constructor(options: HealthOptions) {
-    this.#options = options;
+  constructor(input: HealthInput) {
+    this.#input = input;
   }
 
   /** A sync was requested. */
   queued(family: Family): void {
     const state = this.#family(family);
-    state.queuedMs ??= this.#options.monotonicMs();
+    state.queuedMs ??= this.#input.clock.now();
   }
 
   /** A sync is done. */
   updated(family: Family): void {
     const state = this.#family(family);
-    state.updatedMs = this.#options.now();
+    state.updatedMs = this.#input.clock.wallMs();
     state.queuedMs = undefined;
   }
 
@@ -62,22 +61,22 @@ export class ProxyHealth {
 
   /** Whether new connections may be sent to this node. An unknown node is not eligible. */
   get nodeEligible(): boolean {
-    const node = this.#options.node();
+    const { node } = this.#input.state;
     return node !== undefined && !node.deleted && !node.taintKeys.includes(deletionTaint);
   }
 
   /** The input of answers to probes. */
   facts(): HealthFacts {
-    const { behindMs, condition, monotonicMs, nodeListed, overLimit, timeoutMs } = this.#options;
+    const { behindMs, clock, nodeListed, overLimit, source, timeoutMs } = this.#input;
     return {
-      monotonicMs: monotonicMs(),
-      timeoutMs: timeoutMs(),
+      monotonicMs: clock.now(),
+      timeoutMs,
       families: [...this.#families].map(([family, state]) => ({ family, ...state })),
       nodeEligible: this.nodeEligible,
-      nodeListed: nodeListed(),
-      lists: resources.map((resource) => ({ resource, ...condition(resource) })),
-      overLimit: overLimit(),
-      behindMs: behindMs(),
+      nodeListed,
+      lists: resources.map((resource) => ({ resource, ...source.condition(resource) })),
+      overLimit,
+      behindMs,
     };
   }
 
@@ -88,7 +87,7 @@ export class ProxyHealth {
 
   /** This code runs on the event loop, so the loop is not blocked. */
   #moment() {
-    return { wallMs: this.#options.now(), elapsedMs: 0, loopSilentMs: 0 };
+    return { wallMs: this.#input.clock.wallMs(), elapsedMs: 0, loopSilentMs: 0 };
   }
 
   #family(family: Family): FamilyState {

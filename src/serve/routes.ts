@@ -3,8 +3,7 @@
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { Gauge, Registry } from 'prom-client';
-import type { Config } from '../config/config.ts';
-import type { ModeName } from '../modes/mode.ts';
+import type { AgentState } from './ask/agent-state.ts';
 import { metric } from './metric-table.ts';
 import type { Metrics } from './metrics.ts';
 import {
@@ -20,11 +19,11 @@ import { flagz, type Page, servePage, statusz } from './zpages.ts';
 
 /** For Prometheus and people; port 10249 unless configured otherwise. */
 export function metricsRoutes(
-  config: () => Config,
-  mode: () => ModeName,
+  agent: Pick<AgentState, 'config' | 'mode'>,
   { registry }: Metrics,
 ): Routes {
-  const configz = (): string => JSON.stringify({ 'kubeproxy.config.k8s.io': config().document });
+  const configz = (): string =>
+    JSON.stringify({ 'kubeproxy.config.k8s.io': agent.config.document });
   const ping = new Ping();
   const healthz: Route = (asked) => ping.healthz(asked);
   const routes: Routes = {
@@ -32,25 +31,25 @@ export function metricsRoutes(
     '/metrics/slis': (asked) => ping.slis(asked),
     '/healthz': healthz,
     '/healthz/ping': healthz,
-    '/proxyMode': () => textReply(200, mode()),
+    '/proxyMode': () => textReply(200, agent.mode.name),
     '/configz': () => ({ status: 200, headers: jsonHeaders, body: configz() }),
   };
-  return { ...routes, ...pageRoutes(config, routes) };
+  return { ...routes, ...pageRoutes(agent, routes) };
 }
 
 /** Gates can't change while running. */
-function pageRoutes(config: () => Config, others: Routes): Routes {
+function pageRoutes(agent: Pick<AgentState, 'config'>, others: Routes): Routes {
   const startedMs = Date.now() - process.uptime() * 1000;
-  const { ComponentFlagz, ComponentStatusz } = config().featureGates;
+  const { ComponentFlagz, ComponentStatusz } = agent.config.featureGates;
   const paths = [...Object.keys(others), ...(ComponentFlagz ? ['/flagz'] : [])];
   const listed = [...new Set(paths.map((path) => `/${path.split('/')[1]}`))].sort();
   const page = (): Page => {
-    const { kubernetesVersion } = config();
+    const { kubernetesVersion } = agent.config;
     return statusz({ startedMs, nowMs: Date.now(), kubernetesVersion, paths: listed });
   };
   return {
     ...(ComponentFlagz
-      ? { '/flagz': ({ accept }) => servePage(flagz(config().flags), accept) }
+      ? { '/flagz': ({ accept }) => servePage(flagz(agent.config.flags), accept) }
       : {}),
     ...(ComponentStatusz ? { '/statusz': ({ accept }) => servePage(page(), accept) } : {}),
   };

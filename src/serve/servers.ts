@@ -49,7 +49,7 @@ function page(agent: AgentState): Route {
  */
 export function runServers(options: ServersOptions, signal: AbortSignal): Promise<void>[] {
   const { http, agent, log, metrics, openReviews } = options;
-  const { healthzBindAddress, metricsBindAddress, readBindAddress, ...config } = agent.config();
+  const { healthzBindAddress, metricsBindAddress, readBindAddress, ...config } = agent.config;
   const debug = config.profiling
     ? { ...debugRoutes((verbosity) => setVerbosity(log, verbosity)), ...profileRoutes() }
     : {};
@@ -73,7 +73,7 @@ export function runServers(options: ServersOptions, signal: AbortSignal): Promis
   run('healthz', healthzBindAddress, (common) => serve({ ...common, routes: 'probes' }, signal));
   run('metrics', metricsBindAddress, (common) => {
     const routes = {
-      ...metricsRoutes(agent.config, () => agent.mode().name, metrics),
+      ...metricsRoutes(agent, metrics),
       ...ask(admitLocal),
       '/': page(agent),
       ...debug,

@@ -3,6 +3,7 @@
  * not more often than every two seconds. Commands and metrics use it.
  */
 
+import type { Config } from '../config/config.ts';
 import { ConnectTimeCounts } from '../connect-time/maps/counts.ts';
 import type { Placement } from '../connect-time/maps/placement.ts';
 import type { Kernel } from '../kernel/kernel.ts';
@@ -20,6 +21,7 @@ import {
   ServicesByFrontend,
   type Whom,
 } from '../state/services-by-frontend.ts';
+import type { ServiceFollower } from '../state/store.ts';
 import {
   type ForwardingsByKey,
   forwardingId,
@@ -74,18 +76,19 @@ export interface Traffic {
 
 type ServicePortName = Pick<ServicePort, 'name' | 'protocol'>;
 
-interface ServiceCountersOptions {
+interface Counted {
   readonly kernel: Kernel;
   readonly clock: Clock;
-  /** The running mode, if traffic is to be counted. */
-  readonly mode: () => ModeFacts | undefined;
+  readonly config: Pick<Config, 'serviceMetrics'>;
+  readonly mode: ModeFacts;
   /** The maps of connect-time translation, which bypasses the rules. */
-  readonly connectTime: () => Pick<Placement, 'directory'> | undefined;
-  readonly families: () => readonly ProgrammedFamily[];
-  /** The ports of a Service `namespace/name`; undefined: there is none. */
-  readonly portsOf: (service: string) => List<ServicePortName> | undefined;
-  /** Other endpoints of this Service `namespace/name` than before are failing. */
-  readonly noticed: (service: string) => void;
+  readonly engine: { readonly connectTime: Pick<Placement, 'directory'> | undefined } | undefined;
+  readonly families: readonly ProgrammedFamily[];
+  readonly state: {
+    service(key: string): { readonly ports: List<ServicePortName> } | undefined;
+  };
+  /** Called when other endpoints of a Service than before are failing. */
+  readonly problemIndex: ServiceFollower;
 }
 
 /** The endpoints of a Forwarding that are failing, and its Service. */
@@ -119,7 +122,7 @@ export const readingsKept = 100;
 const sliceMs = 2;
 
 export class ServiceCounters {
-  readonly #options: ServiceCountersOptions;
+  readonly #agent: Counted;
   readonly #connectTimeCounts = new ConnectTimeCounts();
   readonly #entries = new Map<string, Entry>();
   readonly #last: Readonly<Record<Family, LastCounts>> = {
@@ -135,9 +138,9 @@ export class ServiceCounters {
   #opened = new Map<string, number>();
   readonly #readings: RecentResults<Traffic | undefined>;
 
-  constructor(options: ServiceCountersOptions) {
-    this.#options = options;
-    this.#readings = new RecentResults({ clock: options.clock, keepMs: readAgainMs });
+  constructor(agent: Counted) {
+    this.#agent = agent;
+    this.#readings = new RecentResults({ clock: agent.clock, keepMs: readAgainMs });
   }
 
   /**
@@ -154,9 +157,8 @@ export class ServiceCounters {
   }
 
   async #read(): Promise<Traffic | undefined> {
-    const { clock, families, mode } = this.#options;
-    const running = mode();
-    if (running?.trafficCounts === undefined) {
+    const { clock, config, families, mode } = this.#agent;
+    if (!config.serviceMetrics || mode.trafficCounts === undefined) {
       this.#entries.clear();
       for (const last of Object.values(this.#last)) last.clear();
       this.#failing.clear();
@@ -167,10 +169,10 @@ export class ServiceCounters {
     const before = { ...this.#total };
     this.#total.readAtMs = readAtMs;
     this.#opened = new Map();
-    for (const { family, inForce } of families()) await this.#readFamily(running, family, inForce);
+    for (const { family, inForce } of families) await this.#readFamily(mode, family, inForce);
     const { pause } = new Pacer(clock, sliceMs);
     await this.#forgetGone(pause);
-    await this.#failing.prune(readAtMs, inUse(families()), pause);
+    await this.#failing.prune(readAtMs, inUse(this.#agent.families), pause);
     const failing = this.#failing.known(readAtMs);
     this.#note(failing);
     const seconds = (readAtMs - before.readAtMs) / 1000;
@@ -202,7 +204,7 @@ export class ServiceCounters {
     this.#failingIn = now;
     for (const [id, { service }] of new Map<string, FailingOf>([...before, ...now])) {
       const [old, next] = [before, now].map((of) => of.get(id)?.endpoints.join());
-      if (old !== next) this.#options.noticed(service);
+      if (old !== next) this.#agent.problemIndex.resolved(service);
     }
   }
 
@@ -214,7 +216,9 @@ export class ServiceCounters {
       const key = objectKey(namespace, name);
       let ports = present.get(key);
       if (ports === undefined) {
-        const own = this.#options.portsOf(key)?.map((one) => `${one.name}/${one.protocol}`);
+        const own = this.#agent.state
+          .service(key)
+          ?.ports.map((one) => `${one.name}/${one.protocol}`);
         // Refusals at its addresses are of no port.
         ports = new Set(own === undefined ? [] : ['/', ...own]);
         present.set(key, ports);
@@ -225,7 +229,7 @@ export class ServiceCounters {
 
   /** A family that can't be read keeps its last values, so that the other one is still reported. */
   async #readFamily(mode: ModeFacts, family: Family, inForce: ForwardingsByKey): Promise<void> {
-    const { clock, connectTime, kernel } = this.#options;
+    const { clock, engine, kernel } = this.#agent;
     const { pause } = new Pacer(clock, sliceMs);
     const services = await ServicesByFrontend.from(family, inForce.values(), pause);
     const last = this.#last[family];
@@ -250,7 +254,7 @@ export class ServiceCounters {
       },
       () => false,
     );
-    const { directory } = connectTime() ?? {};
+    const { directory } = engine?.connectTime ?? {};
     const reader = directory === undefined ? undefined : { kernel, directory, family, pause };
     const areMapsRead =
       reader === undefined ||

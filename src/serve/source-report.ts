@@ -20,7 +20,7 @@ const errorAfterMs = 60_000;
 
 interface SourceReportOptions {
   readonly log: Logger;
-  readonly condition: (resource: Resource) => Condition;
+  readonly source: { condition(resource: Resource): Condition };
 }
 
 export class SourceReport {
@@ -63,7 +63,7 @@ export class SourceReport {
   /** How long no report can be due. */
   #nextCheckMs(): number {
     const waitsMs = resources.map((resource) => {
-      const { missingMs, silenceMs = 0 } = this.#options.condition(resource);
+      const { missingMs, silenceMs = 0 } = this.#options.source.condition(resource);
       return missingMs === undefined ? staleAfterMs - silenceMs : 0;
     });
     return Math.max(checkMs, Math.min(wellCheckMs, ...waitsMs));
@@ -72,7 +72,7 @@ export class SourceReport {
   /** Reports missing first lists and silent watches. */
   check(): void {
     for (const resource of resources) {
-      const { missingMs, silenceMs = 0, failure } = this.#options.condition(resource);
+      const { missingMs, silenceMs = 0, failure } = this.#options.source.condition(resource);
       if (missingMs !== undefined) {
         const err = failure ?? 'the API server has not answered yet';
         this.#report(resource, missingMs, err, 'Still waiting for the first list');

@@ -86,7 +86,7 @@ function fastPath(kernel: Kernel, lines: Lines): FastPath {
     clock: systemClock,
     log: { info: told, warn: told, error: told },
     state: { synced: true, service: () => undefined, serviceKeys: function* () {} },
-    families: () => [],
+    agent: { families: [] },
     host: { read: (path) => (path === '/proc/net/route' ? routes : undefined) },
   });
 }

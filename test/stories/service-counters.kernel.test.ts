@@ -205,11 +205,8 @@ test('the Services that fill the table of connection tracking are named', async 
   await connect(web, 40);
   await connect(sticky, 20);
   const conntrack = openConntrack({ netns: lab.node.namespacePath });
-  const families = () => [{ family: 'IPv4', inForce }] as const;
-  const { services: holders } = await topOfConntrack(
-    { conntrack, families, clock: systemClock },
-    5,
-  );
+  const agent = { families: [{ family: 'IPv4', inForce }] } as const;
+  const { services: holders } = await topOfConntrack({ conntrack, agent, clock: systemClock }, 5);
   conntrack.close();
   expect(holders.map(({ service }) => service)).toEqual(['web', 'sticky']);
   expect(holders[0]!.entries).toBeGreaterThanOrEqual(40);

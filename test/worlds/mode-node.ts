@@ -269,10 +269,8 @@ export class ModeNode {
       },
       observer: () => {},
       conntrackObserver: () => {},
-      excludedCgroups: () => undefined,
       health: { isAny: false, maxEjected: 0, parts: () => undefined, services: () => [] },
       followers: [],
-      changed: () => {},
     });
     this.#running = this.#engine.run(this.#end.signal).catch((error: Error) => {
       this.#failure = error;

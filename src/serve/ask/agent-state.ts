@@ -39,7 +39,7 @@ export interface AgentState {
   readonly state: ClusterState;
   readonly heapGuard: Pick<HeapGuard, 'bytes' | 'leftOut'>;
   /** How many sockets listen for node ports on the loopback address. */
-  readonly localhostListeners: (family: Family) => number;
+  localhostListeners(family: Family): number;
   readonly eventHistory: EventHistory;
   readonly problemIndex: KnownProblems;
   readonly serviceRows: WhileAsked<ServiceRows>;
@@ -56,16 +56,16 @@ export interface AgentState {
     serverVersion(): ServerVersion | undefined;
     readonly lookup: Lookup;
   };
-  readonly config: () => Config;
+  readonly config: Config;
   /** Why the configuration file, as it is now, is not in force. */
-  readonly configRefusal: () => string | undefined;
+  readonly configRefusal: string | undefined;
   /** What does not fit between configuration, Node and machine. */
-  readonly findings: () => readonly Finding[];
+  readonly findings: readonly Finding[];
   /** The mode that runs, or is about to run. */
-  readonly mode: () => ModeFacts;
+  readonly mode: ModeFacts;
   /** The modes that were tried earlier, and why they cannot run. */
-  readonly fallbacks: () => readonly Fallback[];
-  readonly connectTime: () => {
+  readonly fallbacks: readonly Fallback[];
+  readonly connectTime: {
     /** The pods and sockets whose connections are to be translated at connect time. */
     readonly reach: Config['connectTime'];
     readonly excludedPods: { readonly exclusion: Exclusion | undefined };
@@ -74,7 +74,7 @@ export interface AgentState {
     /** Clients in the kernel that may keep the addresses of endpoints. */
     readonly kernelClients: readonly string[];
   };
-  readonly fastPath: () => {
+  readonly fastPath: {
     readonly state:
       | { readonly kind: 'off' }
       | { readonly kind: 'unavailable'; readonly because: string }
@@ -82,10 +82,10 @@ export interface AgentState {
     /** Whether connections to this Service (`namespace/name`) may take it. */
     takes(service: string): boolean;
   };
-  readonly failureDetection: () => DetectionView;
+  readonly failureDetection: DetectionView;
   readonly health: { readonly healthy: boolean };
   /** Undefined until an engine runs. */
-  readonly engine: () => RunningEngine | undefined;
+  readonly engine: RunningEngine | undefined;
   /** Connections and refusals by Service, if they are counted. */
   readonly counters: Pick<ServiceCounters, 'failingIn' | 'read'>;
   readonly kernel: KernelReader;
@@ -93,9 +93,9 @@ export interface AgentState {
   /** Base chains with policy drop, by family. */
   readonly dropPolicies: RecentResults<readonly ReplyOf<'chain'>[]>;
   /** Reads how full connection tracking is. Absent if this process does not manage sysctls. */
-  readonly host?: HostFiles;
+  readonly host: HostFiles | undefined;
   /** Absent if routes of this process are not the node's. */
-  readonly routesTo?: FindRoutes;
+  readonly routesTo: FindRoutes | undefined;
 }
 
 /** What the rules of one family depend on. */

@@ -17,7 +17,7 @@ type Family = Diff['families'][number];
 
 /** Throws a Refusal. */
 export async function diffOf(agent: AgentState): Promise<Diff> {
-  const engine = agent.engine();
+  const engine = agent.engine;
   const isLive = engine?.families.every(({ progress }) => progress.phase === 'live');
   if (engine === undefined || isLive !== true) {
     throw new Refusal(503, 'the proxy is starting: ask again soon');
@@ -29,7 +29,7 @@ export async function diffOf(agent: AgentState): Promise<Diff> {
     0,
   );
   const isSame = families.every((one) => one.differenceCount === 0 && one.waiting === 0);
-  const stale = await agent.connectTime().stale.find();
+  const stale = await agent.connectTime.stale.find();
   const healthy = isSame && setAside === 0 && stale.length === 0;
   return { apiVersion, kind: 'Diff', healthy, families, setAside, stale };
 }
@@ -46,7 +46,7 @@ async function compared(
     compared: comparison.compared,
     leftOut: comparison.leftOut,
     waiting: sync.progress.waiting,
-    differences: differences.slice(0, differencesMax).map((one) => shown(agent.mode().name, one)),
+    differences: differences.slice(0, differencesMax).map((one) => shown(agent.mode.name, one)),
     differenceCount: differences.length,
   };
 }

@@ -17,8 +17,11 @@ type Shown = ServiceAnswer['ports'][number]['endpoints'][number];
 const namedMax = 3;
 
 /** The endpoints of a port, the first ones of its candidates, with what is known of them. */
-export function withAnswers({ failureDetection }: Known, seen: Seen, shown: Shown[]): Shown[] {
-  const view = failureDetection();
+export function withAnswers(
+  { failureDetection: view }: Known,
+  seen: Seen,
+  shown: Shown[],
+): Shown[] {
   if (view.state.kind === 'off') return shown;
   const { family, key } = seen.forwarding;
   const { endpoints } = seen.candidates;
@@ -33,11 +36,10 @@ export function withAnswers({ failureDetection }: Known, seen: Seen, shown: Show
 
 /** What is followed of a port, and what is not. */
 export function detectionRemarks(
-  { failureDetection }: Known,
+  { failureDetection: view }: Known,
   service: Service,
   { forwarding }: Seen,
 ): string[] {
-  const view = failureDetection();
   const mode = view.modeOf(service);
   if (mode === 'off') {
     const isAsked = (service.detection?.mode ?? 'off') !== 'off';
@@ -101,7 +103,7 @@ export function silentProblems(
     (one) => one.family === family && one.port === port.name && one.protocol === port.protocol,
   );
   const silent = new Set([
-    ...failureDetection().silentIn(family, key),
+    ...failureDetection.silentIn(family, key),
     ...counters.failingIn(forwardingId(family, key)),
     ...(own === undefined ? [] : neverAnswered(own, forwarding)),
   ]);

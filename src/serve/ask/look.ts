@@ -6,11 +6,10 @@ import { Refusal } from './refusal.ts';
 
 /** Resolves the Service as its next change would, and records what the resolver sees. */
 export async function look(
-  { engine: running, state }: Pick<AgentState, 'engine' | 'state'>,
+  { engine, state }: Pick<AgentState, 'engine' | 'state'>,
   service: Service,
   pacer: Pacer,
 ): Promise<{ readonly resolved: Resolved; readonly seen: readonly Seen[] }> {
-  const engine = running();
   if (engine === undefined) throw new Refusal(503, 'the proxy is starting: ask again soon');
   const seen: Seen[] = [];
   const families = engine.families.map(({ family }) => family);

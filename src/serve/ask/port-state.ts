@@ -29,7 +29,7 @@ export class States {
 
   constructor(agent: AgentState) {
     this.#agent = agent;
-    this.#families = agent.engine()?.families ?? [];
+    this.#families = agent.engine?.families ?? [];
     this.#aside = this.#families.map(
       ({ quarantined }) => new Set(Array.from(quarantined, ({ key }) => key)),
     );

@@ -79,8 +79,8 @@ export class ProblemIndex implements KnownProblems {
   }
 
   async #catchUp(): Promise<void> {
-    const { counters, engine, foreignRules, state, unrouted } = this.#known;
-    if (engine() === undefined) return;
+    const { counters, foreignRules, state, unrouted } = this.#known;
+    if (this.#known.engine === undefined) return;
     await Promise.all([
       foreignRules.refresh(),
       unrouted.refresh(),
@@ -98,7 +98,7 @@ export class ProblemIndex implements KnownProblems {
     }
     const pacer = answerPacer(this.#known);
     for (const key of Array.from(this.#unchecked)) {
-      if (engine() === undefined) return;
+      if (this.#known.engine === undefined) return;
       this.#unchecked.delete(key);
       const service = state.service(key);
       if (service === undefined) {
@@ -135,7 +135,7 @@ export class ProblemIndex implements KnownProblems {
   /** Services of which the kernel rejects a port: there are few. */
   #refused(): ReadonlySet<string> {
     const refused = new Set<string>();
-    for (const { quarantined } of this.#known.engine()?.families ?? []) {
+    for (const { quarantined } of this.#known.engine?.families ?? []) {
       for (const { forwarding } of quarantined) refused.add(serviceKey(forwarding.servicePort));
     }
     return refused;

@@ -56,9 +56,8 @@ export function problemsOf(known: Known, subject: Subject): Problem[] {
  * all but rejections by the kernel.
  */
 export function ownProblems(known: Known, subject: Subject): Problem[] {
-  const { engine, foreignRules, state, unrouted } = known;
+  const { engine: running, foreignRules, state, unrouted } = known;
   const { counted, excess, seen, service } = subject;
-  const running = engine();
   const slices = state.slices(service.key);
   const filled = slices.filter(({ length }) => length > 0);
   const empty = keptProblem(state, service) ?? emptyProblem(state, service);
@@ -207,7 +206,7 @@ function portProblems(seen: Seen, filled: readonly EndpointSlice[]): Problem[] {
 
 function refusals({ engine }: Known, service: Service): Problem[] {
   const keys = new Set(forwardingKeys(service));
-  return (engine()?.families ?? []).flatMap(({ family, quarantined }) =>
+  return (engine?.families ?? []).flatMap(({ family, quarantined }) =>
     Array.from(quarantined)
       .filter(({ key }) => keys.has(key))
       .map(({ failure, forwarding, inForce }): Problem => {

@@ -195,7 +195,7 @@ async function shownPort(
 ): Promise<Port> {
   const { candidates, forwarding, port } = seen;
   const { family, key } = forwarding;
-  const engine = agent.engine()!;
+  const engine = agent.engine!;
   const sync = engine.families.find((one) => one.family === family)!;
   const inForce = sync.inForce.get(key);
   const frontends = forwarding.frontends.slice(0, frontendsMax);

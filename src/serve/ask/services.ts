@@ -101,7 +101,7 @@ function rowOf(agent: AgentState, service: Service, { reasons, rows, states }: S
 
 /** The smallest number over all ports. */
 function leastUsed(agent: AgentState, keys: readonly string[]): number {
-  const families = agent.engine()?.families ?? [];
+  const families = agent.engine?.families ?? [];
   let least: number | undefined;
   for (const key of keys) {
     let used = 0;

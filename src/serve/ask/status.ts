@@ -28,7 +28,7 @@ export async function statusOf(agent: AgentState): Promise<Status> {
 /** With the known problems of Services, without checking again. */
 export function statusNow(agent: AgentState): Status {
   const { clock, host, nodeName, state } = agent;
-  const engine = agent.engine();
+  const engine = agent.engine;
   const families = engine?.families ?? [];
   const uptimeMs = process.uptime() * 1000;
   const aside = families.flatMap((sync) =>
@@ -43,8 +43,8 @@ export function statusNow(agent: AgentState): Status {
     uptimeSeconds: seconds(uptimeMs),
     mode: modeOf(agent),
     source: sourceOf(agent),
-    configHash: configHash(agent.config()),
-    watches: agent.config().source.kind === 'manifests' ? [] : watchesOf(agent),
+    configHash: configHash(agent.config),
+    watches: agent.config.source.kind === 'manifests' ? [] : watchesOf(agent),
     families: families.map((sync) => familyOf(sync, agent.eventHistory.of(sync.family))),
     services: {
       known: state.serviceCount,
@@ -61,11 +61,11 @@ export function statusNow(agent: AgentState): Status {
     ...detectionOf(agent),
     conntrack: host && conntrackUse(host),
   };
-  const findings = agent.findings();
+  const findings = agent.findings;
   const { byReason } = agent.problemIndex.counts;
   const problems = statusProblems(facts, {
     isKeepingUp: agent.health.healthy,
-    configRefusal: agent.configRefusal(),
+    configRefusal: agent.configRefusal,
     findings,
     unserved: byReason.get('family_not_served') ?? 0,
   });
@@ -82,10 +82,9 @@ export function statusNow(agent: AgentState): Status {
   };
 }
 
-function modeOf({ config, fallbacks, mode }: AgentState): Status['mode'] {
-  const { name } = mode();
-  const requested = config().mode;
-  const steps = fallbacks();
+function modeOf({ config, fallbacks: steps, mode }: AgentState): Status['mode'] {
+  const { name } = mode;
+  const requested = config.mode;
   const asked = requested === '' ? 'no mode was asked for' : `mode ${requested} was asked for`;
   const lacking = steps.map(({ from }) => from).join(' and ');
   const because =
@@ -103,14 +102,14 @@ function modeOf({ config, fallbacks, mode }: AgentState): Status['mode'] {
 }
 
 function fastPathOf({ fastPath }: AgentState): Pick<Status, 'fastPath'> {
-  const { state } = fastPath();
+  const { state } = fastPath;
   if (state.kind === 'off') return {};
   const { kind, ...facts } = state;
   return { fastPath: { state: kind, ...facts } };
 }
 
 function detectionOf({ failureDetection }: AgentState): Pick<Status, 'failureDetection'> {
-  const { state: found, totals } = failureDetection();
+  const { state: found, totals } = failureDetection;
   if (found.kind === 'off') return {};
   const { kind: state, ...why } = found;
   const { endpoints, leftOut, out: ejected, probes, services, silent } = totals;
@@ -120,7 +119,7 @@ function detectionOf({ failureDetection }: AgentState): Pick<Status, 'failureDet
 }
 
 function connectTimeOf(agent: AgentState): Status['connectTime'] {
-  const engine = agent.engine();
+  const engine = agent.engine;
   const uses = (engine?.families ?? []).flatMap(({ family }) => {
     const use = engine?.maps(family)?.use;
     if (use === undefined) return [];
@@ -136,7 +135,7 @@ function connectTimeOf(agent: AgentState): Status['connectTime'] {
       },
     ];
   });
-  const { excludedPods, kernelClients, stale } = agent.connectTime();
+  const { excludedPods, kernelClients, stale } = agent.connectTime;
   const { exclusion } = excludedPods;
   return {
     state: connectTimeState(agent),
@@ -148,7 +147,7 @@ function connectTimeOf(agent: AgentState): Status['connectTime'] {
 }
 
 function sourceOf({ config, source }: AgentState): Status['source'] {
-  const asked = config().source;
+  const asked = config.source;
   if (asked.kind === 'manifests') return { kind: 'manifests', directory: asked.directory };
   return {
     kind: 'kubernetes',

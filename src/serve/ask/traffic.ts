@@ -43,7 +43,7 @@ export async function trafficOf(agent: AgentState, query: URLSearchParams): Prom
 }
 
 function whyNot({ config }: AgentState): string {
-  if (config().serviceMetrics) return 'the proxy is starting: ask again soon';
+  if (config.serviceMetrics) return 'the proxy is starting: ask again soon';
   return (
     'traffic is not counted: start with --service-metrics, or write "serviceMetrics: true" into ' +
     'the configuration file, which may be done while the proxy runs'

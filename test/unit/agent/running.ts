@@ -1,6 +1,7 @@
 /** The whole proxy on doubles of the kernel, the source and the clock. */
 import { expect, onTestFinished } from 'vitest';
-import { App, type AppOptions } from '../../../src/agent/app.ts';
+import type { AppOptions } from '../../../src/agent/agent.ts';
+import { App } from '../../../src/agent/app.ts';
 import type { Config } from '../../../src/config/config.ts';
 import { loadConfig } from '../../../src/config/load.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';

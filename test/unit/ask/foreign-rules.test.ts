@@ -24,7 +24,7 @@ import { ForeignRules } from '../../../src/serve/ask/foreign-rules/foreign-rules
 import { readRule } from '../../../src/serve/ask/foreign-rules/rules.ts';
 import { canStop, stopIn, type WalkedRule } from '../../../src/serve/ask/foreign-rules/walk.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
-import type { Running } from '../agent/running.ts';
+import { configOf, type Running } from '../agent/running.ts';
 import { forwarding, pool } from '../modes/nftables/forwardings.ts';
 import { asked, said } from './asking.ts';
 import { startedWith } from './broken-cluster-app.ts';
@@ -350,13 +350,11 @@ describe('a firewall that drops what comes in', () => {
 
   async function obstacles(mode: 'nftables' | 'ipvs', rules: Chain['rules']): Promise<string[]> {
     const kernel = new FakeKernel();
-    const options = {
-      clock: { now: () => 0 },
-      kernel,
-      isConnectTime: () => false,
-      masqueradeMark: () => 0x4000,
-    };
-    const foreignRules = new ForeignRules({ ...options, mode: () => mode });
+    const known = { clock: { now: () => 0 }, kernel, config: await configOf() };
+    const foreignRules = new ForeignRules({
+      ...known,
+      mode: { name: mode, ownsChain: () => true },
+    });
     await kernel.apply(table({ in: { hook: LOCAL_IN, policy: 0, rules } }));
     await foreignRules.refresh();
     const other = forwarding('other', pool(1));
@@ -387,9 +385,8 @@ it('is the same value as long as it has not changed, whatever else changes in th
   const foreignRules = new ForeignRules({
     clock: { now: () => nowMs },
     kernel,
-    mode: () => 'nftables',
-    isConnectTime: () => false,
-    masqueradeMark: () => 0,
+    mode: { name: 'nftables' },
+    config: await configOf(),
   });
   const read = async () => {
     nowMs += 60_000;

@@ -9,7 +9,7 @@ it('Services that came and went take no memory, also where no caller asks about 
   const index = new ProblemIndex({
     clock: new ToyClock(),
     counters: { read: async () => undefined },
-    engine: () => ({ families: [] }),
+    engine: { families: [] },
     failureDetection: undefined,
     foreignRules: quiet,
     state: new ClusterState(),

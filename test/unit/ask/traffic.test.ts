@@ -29,7 +29,7 @@ function agentStateOf(
   const clock = new ToyClock();
   const read = async () => services && { readAtMs: clock.now(), services, failing: [] };
   const state = { service: () => undefined, serviceKeys: () => ['ns/web'], unserved: new Map() };
-  const parts = { clock, state, counters: { read }, config: () => ({ serviceMetrics }) };
+  const parts = { clock, state, counters: { read }, config: { serviceMetrics } };
   return parts as unknown as AgentState;
 }
 
@@ -155,7 +155,7 @@ it.each([
     };
     const known = {
       counters: { failingIn: () => [], read: async () => undefined },
-      failureDetection: () => ({ silentIn: () => [] }),
+      failureDetection: { silentIn: () => [] },
     } as unknown as Parameters<typeof silentProblems>[0];
     const seen = { forwarding: web, port: { name: '', protocol: 'TCP' } };
     const found = silentProblems(known, seen as unknown as Seen, [counted]);

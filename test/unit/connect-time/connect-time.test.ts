@@ -1,7 +1,7 @@
 /** Connect-time translation as the configuration asks for it and the kernel can do it. */
 import { basename } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { AppOptions } from '../../../src/agent/app.ts';
+import type { AppOptions } from '../../../src/agent/agent.ts';
 import type { Diff } from '../../../src/ask/difference.ts';
 import type { Status } from '../../../src/ask/status.ts';
 import type { ConnectTimePaths } from '../../../src/connect-time/maps/choice.ts';

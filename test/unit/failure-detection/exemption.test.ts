@@ -119,7 +119,7 @@ it('without clusterCIDR, only pods of this node are probed, as its Node says at 
   expect(one.probed).toEqual([]);
   const seen = { forwarding: one.of(key) } as Seen;
   const remarks = detectionRemarks(
-    { failureDetection: () => one.detection },
+    { failureDetection: one.detection },
     one.services.get(key)!,
     seen,
   );

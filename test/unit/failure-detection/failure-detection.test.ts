@@ -136,7 +136,7 @@ describe('failure detection', () => {
     expect(world.detection.totals).toMatchObject({ services: 0, endpoints: 0 });
     expect(world.probed).toEqual([]);
     expect(world.detection.state.kind).toBe('off');
-    const known = { failureDetection: () => world.detection };
+    const known = { failureDetection: world.detection };
     const seen = { forwarding: world.of(key) } as Seen;
     expect(detectionRemarks(known, world.services.get(key)!, seen)).toEqual([
       'The configuration forbids failure detection (failureDetection: off).',

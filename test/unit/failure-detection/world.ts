@@ -5,7 +5,14 @@ import { FailureDetection } from '../../../src/failure-detection/failure-detecti
 import type { Kernel } from '../../../src/kernel/kernel.ts';
 import { ElementShape, type Reply, type Request } from '../../../src/kernel/ops.ts';
 import { binary } from '../../../src/modes/elements.ts';
-import { type Address, type CIDR, formatAddress, joinHostPort } from '../../../src/net/address.ts';
+import {
+  type Address,
+  type CIDR,
+  type Family,
+  formatAddress,
+  joinHostPort,
+} from '../../../src/net/address.ts';
+import type { HostPort } from '../../../src/net/host-port.ts';
 import type { Detection, EndpointEvent } from '../../../src/state/detection.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { Forwarding, Node, Service } from '../../../src/state/types.ts';
@@ -79,9 +86,7 @@ export class World {
       clock: this.clock,
       log: { info: line, warn: line },
       state: this.state,
-      families: () => [{ family: 'IPv4', desired: this.desired }],
-      interfaces: () => this.own,
-      ownerOf: (at, port) => this.owners.get(joinHostPort(formatAddress(at.bytes), port)),
+      agent: { families: [{ family: 'IPv4', desired: this.desired }], engine: this.#engine() },
       observer: (event) => void this.events.push(event),
       problems: { resolved: (key) => void this.noticed.push(key) },
       connect: async ({ address: to, port }, timeoutMs) => {
@@ -100,6 +105,19 @@ export class World {
       },
     });
     onTestFinished(() => this.detection.close());
+  }
+
+  /** What the engine knows of the node. */
+  #engine() {
+    const ownerOf = (_: Family, __: string, { address: at, port }: HostPort) =>
+      this.owners.get(joinHostPort(formatAddress(at.bytes), port));
+    const own = () => this.own;
+    return {
+      owners: { ownerOf },
+      get interfaces() {
+        return own();
+      },
+    };
   }
 
   /** The fake's elements count nothing: these do. */

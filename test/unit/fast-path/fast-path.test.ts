@@ -44,7 +44,7 @@ class World {
           yield* services.keys();
         },
       },
-      families: () => [{ family: 'IPv4', desired: this.desired }],
+      agent: { families: [{ family: 'IPv4', desired: this.desired }] },
       host: { read: (path) => (path === '/proc/net/route' ? routes : undefined) },
     });
     worlds.push(this);

@@ -267,7 +267,7 @@ describe('the claims of Services at addresses of the node', () => {
       },
       state,
       interfaces: () => interfaces().map(address),
-      server: () => server,
+      source: { server: () => server },
       programs: hasProgram && {
         has: ({ address: { bytes }, any }) => hasProgram(formatAddress(bytes), any),
       },

@@ -38,7 +38,7 @@ describe('metrics of session affinity', () => {
     const kernel = await serving();
     let now = 0;
     const clock = { ...systemClock, now: () => now };
-    affinityMetrics(registry, { clock, kernel, mode: () => nftablesMode });
+    affinityMetrics(registry, { clock, kernel, mode: nftablesMode });
     remember(kernel, 0, 1000);
     const few = await registry.metrics();
     expect(few).toContain('fairlead_affinity_clients{ip_family="IPv4"} 1000');
@@ -56,7 +56,7 @@ describe('metrics of session affinity', () => {
   it('are missing in other modes', async () => {
     const registry = new Registry();
     const kernel = await serving();
-    affinityMetrics(registry, { clock: systemClock, kernel, mode: () => ipvsMode });
+    affinityMetrics(registry, { clock: systemClock, kernel, mode: ipvsMode });
     expect(await registry.metrics()).not.toContain('ip_family');
   });
 });

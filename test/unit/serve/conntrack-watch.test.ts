@@ -62,8 +62,8 @@ function watched(machine: Machine, conntrack = connections()) {
   const ending = new AbortController();
   const log = loggerTo({ write: (line) => lines.push(JSON.parse(line)) }, 0);
   const events = { aboutNode: (_: NodeReason, note: string) => void notes.push(note) };
-  const families = () => [{ family: 'IPv4', inForce: services }] as const;
-  const options = { host: machine, clock, conntrack, families, log, events };
+  const agent = { families: [{ family: 'IPv4', inForce: services }] } as const;
+  const options = { host: machine, clock, conntrack, agent, log, events };
   const done = watchConntrack(options, ending.signal);
   const stop = (): Promise<void> => {
     ending.abort();

@@ -93,11 +93,12 @@ it('counts of many endpoints are taken in many turns of the event loop', async (
         turns += 1;
       },
     },
-    mode: () => mode,
-    connectTime: () => undefined,
-    families: () => [{ family: 'IPv4', inForce: all(web) }],
-    noticed: () => {},
-    portsOf: () => [{ name: '', protocol: 'TCP' }],
+    config: { serviceMetrics: true },
+    mode,
+    engine: undefined,
+    families: [{ family: 'IPv4', inForce: all(web) }],
+    problemIndex: { resolved() {} },
+    state: { service: () => ({ ports: [{ name: '', protocol: 'TCP' }] }) },
   });
   await counters.read();
   expect(turns - told).toBeGreaterThan(endpoints / 20);

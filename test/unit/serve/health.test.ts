@@ -10,29 +10,24 @@ const startMs = Date.UTC(2026, 0, 2, 3, 4, 5);
 
 function healthAt(known: Node | undefined = node()) {
   const time = { ms: startMs, jumpedMs: 0 };
-  const seen: { node: Node | undefined; overLimit: number; behindMs: number; listed: boolean } = {
-    node: known,
-    overLimit: 0,
-    behindMs: 0,
-    listed: true,
-  };
   const silence: Partial<Record<Resource, number>> = {};
   const conditions: Partial<Record<Resource, Partial<Condition>>> = {};
-  const health = new ProxyHealth({
-    timeoutMs: () => 60_000,
-    now: () => time.ms + time.jumpedMs,
-    monotonicMs: () => time.ms,
-    node: () => seen.node,
-    nodeListed: () => seen.listed,
-    condition: (resource) => ({
-      silenceMs: silence[resource],
-      missingMs: undefined,
-      failure: undefined,
-      ...conditions[resource],
-    }),
-    overLimit: () => seen.overLimit,
-    behindMs: () => seen.behindMs,
+  const condition = (resource: Resource) => ({
+    silenceMs: silence[resource],
+    missingMs: undefined,
+    failure: undefined,
+    ...conditions[resource],
   });
+  const seen = {
+    clock: { now: () => time.ms, wallMs: () => time.ms + time.jumpedMs },
+    source: { condition },
+    state: { node: known } as { node: Node | undefined },
+    nodeListed: true,
+    timeoutMs: 60_000,
+    overLimit: 0,
+    behindMs: 0,
+  };
+  const health = new ProxyHealth(seen);
   return { health, time, seen, silence, conditions };
 }
 
@@ -67,7 +62,7 @@ describe('/readyz', () => {
     expect(health.answer('/readyz').status).toBe(503);
     health.updated('IPv6');
     expect(health.answer('/readyz')).toEqual(health.answer('/livez'));
-    seen.node = node({ deleted: true });
+    seen.state.node = node({ deleted: true });
     expect(health.answer('/readyz').status).toBe(200);
     health.queued('IPv6');
     time.ms += 60_000;
@@ -135,7 +130,7 @@ describe('/healthz', () => {
     health.updated('IPv4');
     time.ms += 5000;
     expect(JSON.parse(health.answer('/healthz').body).lastUpdated).toBe('2026-01-02T03:04:10Z');
-    seen.node = node({ deleted: true });
+    seen.state.node = node({ deleted: true });
     expect(JSON.parse(health.answer('/healthz').body).lastUpdated).toBe('2026-01-02T03:04:05Z');
   });
 
@@ -153,7 +148,7 @@ describe('/healthz', () => {
     ['has any other taint', node({ taintKeys: ['node.kubernetes.io/not-ready'] }), 200],
   ])('if the node %s', (_, known, status) => {
     const { health, seen } = healthAt();
-    seen.node = known;
+    seen.state.node = known;
     health.updated('IPv4');
     const reply = health.answer('/healthz');
     expect(reply.status).toBe(status);

@@ -14,42 +14,43 @@ function configOf(fields: string, ...flags: readonly string[]): Config {
   return result.config;
 }
 
-const configRefusal = () => undefined;
 const hashIn = (text: string): string => /config_info\{hash="(\w+)"\} 1/.exec(text)![1]!;
 
 it('nodes have the same configuration hash if only the name of the node differs', async () => {
-  let config = configOf('mode: nftables\n', '--hostname-override=n1');
+  const config = configOf('mode: nftables\n', '--hostname-override=n1');
+  const agent = { config, configRefusal: undefined, mode: nftablesMode };
   const registry = new Registry();
-  infoMetrics(registry, { config: () => config, configRefusal, mode: () => nftablesMode });
+  infoMetrics(registry, agent);
   const first = hashIn(await registry.metrics());
-  config = configOf('mode: nftables\n', '--hostname-override=n2');
+  agent.config = configOf('mode: nftables\n', '--hostname-override=n2');
   expect(hashIn(await registry.metrics())).toBe(first);
-  config = configOf('mode: nftables\nclusterCIDR: 10.0.0.0/8\n');
+  agent.config = configOf('mode: nftables\nclusterCIDR: 10.0.0.0/8\n');
   const text = await registry.metrics();
   expect(hashIn(text)).not.toBe(first);
   expect(text.match(/^fairlead_config_info/gm)).toHaveLength(1);
 });
 
 it('the metrics name the running mode and the configured mode', async () => {
-  let config = configOf('mode: ipvs\n');
+  const config = configOf('mode: ipvs\n');
+  const agent = { config, configRefusal: undefined, mode: nftablesMode };
   const registry = new Registry();
-  infoMetrics(registry, { config: () => config, configRefusal, mode: () => nftablesMode });
+  infoMetrics(registry, agent);
   const text = async () => (await registry.metrics()).match(/^fairlead_mode_info.*$/gm);
   expect(await text()).toEqual(['fairlead_mode_info{mode="nftables",requested="ipvs"} 1']);
-  config = configOf('');
+  agent.config = configOf('');
   expect(await text()).toEqual(['fairlead_mode_info{mode="nftables",requested="auto"} 1']);
 });
 
 it('the metrics say whether the configuration file is in force', async () => {
   const config = configOf('');
-  let refusal: string | undefined;
+  const agent: Parameters<typeof infoMetrics>[1] & { configRefusal: string | undefined } = {
+    config,
+    configRefusal: undefined,
+    mode: nftablesMode,
+  };
   const registry = new Registry();
-  infoMetrics(registry, {
-    config: () => config,
-    configRefusal: () => refusal,
-    mode: () => nftablesMode,
-  });
+  infoMetrics(registry, agent);
   expect(await registry.metrics()).toContain('\nfairlead_config_refused 0\n');
-  refusal = 'it is not valid';
+  agent.configRefusal = 'it is not valid';
   expect(await registry.metrics()).toContain('\nfairlead_config_refused 1\n');
 });

@@ -44,9 +44,9 @@ function agent(
 ): Parameters<typeof ipvsMetrics>[1] {
   return {
     kernel,
-    config: () => ({ ipvs: { counters } }) as Config,
-    engine: () => ({ families }) as RunningEngine,
-    mode: () => ipvsMode,
+    config: { ipvs: { counters } } as Config,
+    engine: { families } as RunningEngine,
+    mode: ipvsMode,
   };
 }
 

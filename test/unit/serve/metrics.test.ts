@@ -32,7 +32,7 @@ beforeEach(() => {
   };
   const families = [{ family: 'IPv4', desired: wanted, quarantined: ['one'] }];
   const agent: unknown = {
-    config: () => ({ featureGates: gates }),
+    config: { featureGates: gates },
     source: {
       condition: (resource: Resource) => ({
         silenceMs: resource === 'services' ? 2500 : undefined,
@@ -40,7 +40,7 @@ beforeEach(() => {
       }),
       serverVersion: () => serverVersion,
     },
-    engine: () => ({ families, overLimit: 3 }),
+    engine: { families, overLimit: 3 },
     heapGuard: { bytes: { taken: 5, max: 10 }, leftOut: { count: 4, namespaces: () => [] } },
     localhostListeners: () => 2,
   };

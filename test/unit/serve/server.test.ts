@@ -5,6 +5,7 @@ import { gunzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
 import { fairleadVersion } from '../../../src/config/version.ts';
+import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import { ProxyHealth } from '../../../src/serve/health.ts';
 import { Metrics } from '../../../src/serve/metrics.ts';
 import { profileRoutes } from '../../../src/serve/profile.ts';
@@ -15,6 +16,7 @@ import { httpHere } from '../../fake/http-here.ts';
 import { freePort } from '../free-port.ts';
 import { address, node } from '../state/build.ts';
 import { turnsUntil } from '../turns.ts';
+import { healthyInput } from './healthy-input.ts';
 
 const ends: (() => Promise<unknown> | undefined)[] = [];
 
@@ -63,16 +65,7 @@ describe('the health server', () => {
   it('answers /healthz, /livez and /readyz, counts the first two, and has no other path', async () => {
     const metrics = newMetrics();
     const seen = { node: node() };
-    const health = new ProxyHealth({
-      timeoutMs: () => 60_000,
-      now: () => 0,
-      monotonicMs: () => 0,
-      node: () => seen.node,
-      nodeListed: () => true,
-      condition: () => ({ silenceMs: undefined, missingMs: undefined, failure: undefined }),
-      overLimit: () => 0,
-      behindMs: () => 0,
-    });
+    const health = new ProxyHealth({ ...healthyInput, state: seen });
     const http = newHttp({ answer: (path) => health.answer(path) });
     metrics.probed = () => http.memory.takeCounts();
     const url = await serving('probes', http);
@@ -135,8 +128,8 @@ describe('the metrics server', () => {
       { name: 'v', value: '2' },
     ];
     const config = { document, featureGates, flags, kubernetesVersion: 'v1.36.2' };
-    const mode = (): 'nftables' => 'nftables';
-    return metricsRoutes(() => config as unknown as Config, mode, newMetrics());
+    const agent = { config: config as unknown as Config, mode: nftablesMode };
+    return metricsRoutes(agent, newMetrics());
   }
 
   it("answers kube-proxy's paths", async () => {

@@ -28,19 +28,22 @@ class Node {
   /** Of each Service. */
   ports: { readonly name: string; readonly protocol: Protocol }[] = [{ name: '', protocol: 'TCP' }];
   readonly clock = new ToyClock();
-  mode: ModeFacts | undefined = {
+  config = { serviceMetrics: true };
+  readonly kernel = {} as Kernel;
+  readonly engine = undefined;
+  mode: ModeFacts = {
     ...nftablesMode,
     trafficCounts: async (_kernel, _family, _pause, told) => this.counts.forEach(told),
   };
-  readonly counters = new ServiceCounters({
-    kernel: {} as Kernel,
-    clock: this.clock,
-    mode: () => this.mode,
-    connectTime: () => undefined,
-    families: () => [{ family: this.family, inForce: this.inForce }],
-    noticed: (service) => void this.noticed.push(service),
-    portsOf: (service) => (this.gone.has(service) ? undefined : this.ports),
-  });
+  readonly state = {
+    service: (key: string) => (this.gone.has(key) ? undefined : { ports: this.ports }),
+  };
+  readonly problemIndex = { resolved: (service: string) => void this.noticed.push(service) };
+  readonly counters = new ServiceCounters(this);
+
+  get families() {
+    return [{ family: this.family, inForce: this.inForce }];
+  }
 
   /** What each Service has had, once what was read is no longer kept. */
   async connections(): Promise<Record<string, number> | undefined> {
@@ -159,7 +162,7 @@ describe('connections by Service', () => {
     const node = new Node();
     node.counts = [toFrontend('10.96.0.1', 10)];
     await node.connections();
-    node.mode = undefined;
+    node.config = { serviceMetrics: false };
     expect(await node.connections()).toBeUndefined();
   });
 });
@@ -214,7 +217,7 @@ describe('endpoints that accept no connection', () => {
     node.counts = outcomes(20, 1, 0, own);
     await failing(node, 20_000);
     await failing(node, 20_000);
-    node.mode = undefined;
+    node.config = { serviceMetrics: false };
     await node.clock.pass(2000);
     expect([await node.counters.read(), node.counters.failingIn(id)]).toEqual([undefined, []]);
   });

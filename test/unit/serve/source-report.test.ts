@@ -19,7 +19,7 @@ function start() {
       },
       0,
     ),
-    condition: (resource) => ({ ...well, ...conditions[resource] }),
+    source: { condition: (resource) => ({ ...well, ...conditions[resource] }) },
   });
   return { report, conditions, lines };
 }

@@ -15,7 +15,7 @@ import { ProxyHealth } from '../../../src/serve/health.ts';
 import type { SyncSettings } from '../../../src/sync/settings.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { config } from '../modes/nftables/forwardings.ts';
-import { node } from '../state/build.ts';
+import { healthyInput } from '../serve/healthy-input.ts';
 import { quiet } from './double.ts';
 import { World } from './world.ts';
 
@@ -78,16 +78,7 @@ function worldOf(mode: ProxyMode, kernel: RefusingKernel): World<RefusingKernel>
 /** Health as the program has it. */
 function healthOf(world: World<RefusingKernel>): () => number {
   const clock = world.clock;
-  const health = new ProxyHealth({
-    timeoutMs: () => lateMs,
-    now: () => clock.wallMs(),
-    monotonicMs: () => clock.now(),
-    node: () => node(),
-    condition: () => ({ silenceMs: undefined, missingMs: undefined, failure: undefined }),
-    nodeListed: () => true,
-    overLimit: () => 0,
-    behindMs: () => 0,
-  });
+  const health = new ProxyHealth({ ...healthyInput, timeoutMs: lateMs, clock });
   world.observers.push((event) => {
     if (event.kind === 'queued') health.queued(event.family);
     if (event.kind === 'done' && event.healthy) health.updated(event.family);

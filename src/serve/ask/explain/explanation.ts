@@ -29,7 +29,7 @@ export async function explanationOf(
   query: URLSearchParams,
 ): Promise<Explanation> {
   const pacer = answerPacer(agent);
-  const engine = agent.engine();
+  const engine = agent.engine;
   if (engine === undefined) throw new Refusal(503, 'it is starting: nothing is programmed yet');
   const asked = await readQuestion(query.get('to') ?? '', agent.state, pacer);
   const external =
@@ -139,7 +139,7 @@ async function explainTarget(
   const { context } = engine;
   const client = await readClient({ agent, config, context, to: target.address, query });
   const isBySocket = setting.localhost === 'sockets' && isLoopback(target.address);
-  const describer = pathDescribers[isBySocket ? 'userspace' : agent.mode().name];
+  const describer = pathDescribers[isBySocket ? 'userspace' : agent.mode.name];
   return explain({ agent, engine, sync, setting, describer, target, client }, pacer);
 }
 

@@ -59,7 +59,7 @@ export async function pathOf(
 
 /** The packets of a connection that has been made. */
 function laterPackets({ client, agent }: ExplainInput, { servicePort }: Forwarding): Step[] {
-  const fastPath = agent.fastPath();
+  const fastPath = agent.fastPath;
   if (fastPath.state.kind !== 'flowtable' || client.kind === 'node') return [];
   if (servicePort.protocol === 'SCTP' || !fastPath.takes(serviceKey(servicePort))) return [];
   const { packets } = fastPath.state;

@@ -2,10 +2,11 @@
  * Rules of other programs that stop connections to Services. They are read for answers and metrics,
  * if the rules of this node have changed since the last reading; never for a packet or a change.
  */
+import type { Config } from '../../../config/config.ts';
 import { KernelError } from '../../../kernel/errors.ts';
 import type { KernelReader } from '../../../kernel/kernel.ts';
 import { IPPROTO, NF_INET, NFPROTO } from '../../../kernel/nft/constants.ts';
-import type { ModeName } from '../../../modes/mode.ts';
+import type { ModeFacts, ModeName } from '../../../modes/mode.ts';
 import { type Address, formatAddress, joinHostPort } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import type { Seen } from '../../../state/resolve.ts';
@@ -33,14 +34,11 @@ export interface Obstacle {
   readonly chain: string;
 }
 
-interface Options {
+interface Known {
   readonly clock: Pick<Clock, 'now'>;
   readonly kernel: KernelReader;
-  readonly mode: () => ModeName;
-  /** Connections may be translated before they are packets. */
-  readonly isConnectTime: () => boolean;
-  /** The mark of packets that are masqueraded; 0: all are, or none is known by a mark. */
-  readonly masqueradeMark: () => number;
+  readonly mode: Pick<ModeFacts, 'name' | 'ownsChain'>;
+  readonly config: Pick<Config, 'connectTime' | 'modes'>;
 }
 
 /** A client whose packets are judged. */
@@ -53,14 +51,14 @@ interface Client {
 const kept = { keepMs: 1000, restFactor: 50 } as const;
 
 export class ForeignRules {
-  readonly #options: Options;
+  readonly #known: Known;
   #found: FoundChains = { mode: 'nftables', all: [] };
   #generation: number | undefined;
   readonly #readings: RecentResults<void>;
 
-  constructor(options: Options) {
-    this.#options = options;
-    this.#readings = new RecentResults({ ...kept, clock: options.clock });
+  constructor(known: Known) {
+    this.#known = known;
+    this.#readings = new RecentResults({ ...kept, clock: known.clock });
   }
 
   /** What is known; see `refresh`. */
@@ -73,13 +71,13 @@ export class ForeignRules {
    * known is used then. Concurrent callers share the work.
    */
   refresh(): Promise<void> {
-    const mode = this.#options.mode();
+    const mode = this.#known.mode.name;
     const reading = this.#readings.of(mode, () => this.#refresh(mode));
     return waitedAtMost(readingPatienceMs, reading);
   }
 
   async #refresh(current: ModeName): Promise<void> {
-    const { kernel } = this.#options;
+    const { kernel } = this.#known;
     let all: readonly ForeignChain[] = [];
     try {
       const generation = await kernel.generation();
@@ -102,7 +100,7 @@ export class ForeignRules {
     client?: Client,
   ): Obstacle[] {
     const { all, mode } = this.#found;
-    const clearMark = client?.isMasqueraded ? 0 : this.#options.masqueradeMark();
+    const clearMark = client?.isMasqueraded ? 0 : this.#masqueradeMark;
     if (all.length === 0) return [];
     const found = new Map<string, Obstacle>();
     for (const base of all) {
@@ -125,8 +123,16 @@ export class ForeignRules {
     return [...found.values()];
   }
 
+  /** The mark of packets that are masqueraded; 0: all are, or none is known by a mark. */
+  get #masqueradeMark(): number {
+    const { config, mode } = this.#known;
+    const { masqueradeAll, masqueradeMark } = config.modes[mode.name];
+    // Then chain KUBE-FORWARD accepts what has the mark.
+    return mode.ownsChain !== undefined && !masqueradeAll ? masqueradeMark : 0;
+  }
+
   #isTranslatedBefore({ hook }: ForeignChain, seen: SeenThere): boolean {
-    if (seen !== 'frontends' || !this.#options.isConnectTime()) return false;
+    if (seen !== 'frontends' || this.#known.config.connectTime === 'off') return false;
     return hook === NF_INET.LOCAL_OUT || hook === NF_INET.PRE_ROUTING;
   }
 }

@@ -1,0 +1,205 @@
+/** The parts of the agent, and what is true of it at present. */
+import type { Config } from '../config/config.ts';
+import { ConnectTime } from '../connect-time/connect-time.ts';
+import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
+import { RecentDumps } from '../conntrack/recent-dumps.ts';
+import { FailureDetection } from '../failure-detection/failure-detection.ts';
+import { FastPath, type FastPathOptions } from '../fast-path/fast-path.ts';
+import { type CheckedNode, checkConfig, findingsOf } from '../host/checks.ts';
+import { type HeapUse, ownHeapUse } from '../host/heap-use.ts';
+import type { ModeChoice, ModeRegistry } from '../modes/index.ts';
+import type { ProxyMode } from '../modes/mode.ts';
+import type { Descriptors } from '../modes/sockets/descriptors.ts';
+import { LocalhostListeners } from '../modes/sockets/localhost.ts';
+import type { Address, Family } from '../net/address.ts';
+import type { AgentState } from '../serve/ask/agent-state.ts';
+import { EventHistory } from '../serve/ask/event-history.ts';
+import { ForeignRules } from '../serve/ask/foreign-rules/foreign-rules.ts';
+import { Askers } from '../serve/ask/lookups.ts';
+import { ProblemIndex } from '../serve/ask/problem-index.ts';
+import type { ServiceRows } from '../serve/ask/service-rows.ts';
+import { UnroutedEndpoints } from '../serve/ask/unrouted.ts';
+import { WhileAsked } from '../serve/ask/while-asked.ts';
+import type { HealthInput } from '../serve/health.ts';
+import { ServiceCounters } from '../serve/service-counters.ts';
+import type { WatchPods } from '../source/pods.ts';
+import type { Resource } from '../state/change.ts';
+import { HeapGuard } from '../state/heap-guard.ts';
+import { ClusterState } from '../state/store.ts';
+import type { Node } from '../state/types.ts';
+import { RecentResults } from '../time/recent.ts';
+import type { Engine, EngineOptions } from './engine.ts';
+import { Observers, type ObserversOptions } from './observers.ts';
+
+export interface AppOptions extends ObserversOptions {
+  /** Reads the addresses of this machine. */
+  readonly interfaces: () => readonly Address[];
+  /** See `EngineOptions`. */
+  readonly followInterfaces?: NonNullable<EngineOptions['followInterfaces']>;
+  /** See `EngineOptions`. */
+  readonly programs?: NonNullable<EngineOptions['programs']>;
+  /** The paths that connect-time translation needs; undefined = not supported on this machine. */
+  readonly connectTime?: ConnectTimePaths;
+  /** See `ExcludedPodsOptions`. */
+  readonly excludedCgroupsMax?: number;
+  /** Says which devices lead to other machines, for the fast path. Default: `host`. */
+  readonly deviceFiles?: FastPathOptions['host'];
+  /** Watches the pods that a selector matches. Absent with manifests. */
+  readonly watchPods?: WatchPods;
+  /** The loopback addresses of this process are the node's; default: no. */
+  readonly ownsLoopback?: boolean;
+  /** The file descriptors that sockets share, also those of modes. */
+  readonly descriptors?: Descriptors;
+  /** Default: the heap of this thread. */
+  readonly heap?: HeapUse;
+  readonly modes: ModeRegistry;
+  /** Which of these modes the kernel supports as configured. */
+  readonly choice: ModeChoice;
+}
+
+/** How long base chains with policy drop, once read, serve answers. */
+const dropPoliciesMs = 1000;
+
+/** `App` sets what changes, and `ModeRunner` the engine. All others read it. */
+export class Agent implements AgentState, HealthInput {
+  readonly options: AppOptions;
+  readonly clock: AppOptions['clock'];
+  readonly kernel: AppOptions['kernel'];
+  readonly nodeName: string;
+  readonly source: AppOptions['source'];
+  readonly state: ClusterState;
+  readonly listed = new Set<Resource>();
+  readonly heapGuard: HeapGuard;
+  readonly eventHistory: EventHistory;
+  readonly foreignRules: ForeignRules;
+  readonly unrouted: UnroutedEndpoints;
+  readonly counters: ServiceCounters;
+  readonly problemIndex: ProblemIndex;
+  readonly serviceRows = new WhileAsked<ServiceRows>();
+  readonly askers = new Askers();
+  readonly conntrack: RecentDumps;
+  readonly dropPolicies: AgentState['dropPolicies'];
+  readonly host: AgentState['host'];
+  readonly routesTo: AgentState['routesTo'];
+  readonly observers: Observers;
+  readonly connectTime: ConnectTime;
+  readonly failureDetection: FailureDetection;
+  readonly fastPath: FastPath;
+  /** Undefined: the loopback addresses of this process are not the node's. */
+  readonly localhost: LocalhostListeners | undefined;
+  config: Config;
+  /** Why the changed configuration file is not in force. */
+  configRefusal: string | undefined;
+  /** How the mode was chosen that runs, or is about to run. */
+  choice: ModeChoice;
+  /** Undefined until one runs. */
+  engine: Engine | undefined;
+  /** Those that the kernel has had enabled since the start. */
+  enabledFamilies: readonly Family[];
+
+  constructor(options: AppOptions) {
+    const { clock, config, conntrack, host, kernel, routing, source } = options;
+    this.options = options;
+    this.clock = clock;
+    this.kernel = kernel;
+    this.nodeName = options.nodeName;
+    this.source = source;
+    this.host = host;
+    this.routesTo = routing?.find;
+    this.config = config;
+    this.choice = options.choice;
+    this.enabledFamilies = options.families();
+    this.state = new ClusterState(clock.wallMs(), clock.now.bind(clock));
+    const { bytesMax: heapBytesMax } = options.heap ?? ownHeapUse;
+    this.heapGuard = new HeapGuard({
+      state: this.state,
+      // Files are the operator's own.
+      heapBytesMax: config.source.kind === 'manifests' ? Infinity : heapBytesMax,
+      leftOut: (service, uid) => this.observers.leftOut(service, uid),
+    });
+    this.eventHistory = new EventHistory(options);
+    this.foreignRules = new ForeignRules(this);
+    this.unrouted = new UnroutedEndpoints({ clock, state: this.state, routing });
+    this.counters = new ServiceCounters(this);
+    this.problemIndex = new ProblemIndex(this);
+    this.conntrack = new RecentDumps(conntrack, clock);
+    this.dropPolicies = new RecentResults({ clock, keepMs: dropPoliciesMs });
+    this.observers = new Observers(options, this);
+    const { endpointHealth, events, localhost, source: reports } = this.observers;
+    const devices = options.deviceFiles ?? host;
+    this.fastPath = new FastPath({
+      ...{ ...options, ...(devices && { host: devices }) },
+      ...{ agent: this, state: this.state },
+    });
+    this.failureDetection = new FailureDetection({
+      ...{ ...options, agent: this, state: this.state },
+      observer: endpointHealth,
+      problems: this.problemIndex,
+    });
+    this.localhost = options.ownsLoopback
+      ? new LocalhostListeners(localhost, options.descriptors)
+      : undefined;
+    this.connectTime = new ConnectTime({ ...options, events, source: reports, agent: this });
+  }
+
+  get mode(): ProxyMode {
+    return this.choice.mode;
+  }
+
+  get fallbacks(): AgentState['fallbacks'] {
+    return this.choice.fallbacks;
+  }
+
+  /** The syncs of the families that are served. */
+  get families(): Engine['families'] {
+    return this.engine?.families ?? [];
+  }
+
+  get findings(): AgentState['findings'] {
+    return findingsOf(this.config, this.#checked(this.#ownNode));
+  }
+
+  get health(): AgentState['health'] {
+    return this.observers.health;
+  }
+
+  get serviceHealth(): AgentState['serviceHealth'] {
+    return this.observers.serviceHealth;
+  }
+
+  get nodeListed(): boolean {
+    return this.listed.has('nodes');
+  }
+
+  get timeoutMs(): number {
+    return 2 * this.config.modes[this.mode.name].syncPeriodMs;
+  }
+
+  get overLimit(): number {
+    return this.engine?.overLimit ?? 0;
+  }
+
+  get behindMs(): number {
+    return Math.max(0, ...this.families.map(({ progress }) => progress.behindMs ?? 0));
+  }
+
+  localhostListeners(family: Family): number {
+    return this.localhost?.count(family) ?? 0;
+  }
+
+  /** Throws if the configuration can't be served on this node; returns warnings. */
+  check(config: Config, node: Node | undefined): string[] {
+    return checkConfig(config, this.#checked(node));
+  }
+
+  #checked(node: CheckedNode['node']): CheckedNode {
+    const { interfaces, nodeName } = this.options;
+    return { families: this.enabledFamilies, interfaces: interfaces(), nodeName, node };
+  }
+
+  /** The Node as the API server has it, where its Nodes are known. */
+  get #ownNode(): CheckedNode['node'] {
+    const isMissing = this.config.source.kind === 'kubernetes' && this.nodeListed;
+    return this.state.node ?? (isMissing ? 'missing' : undefined);
+  }
+}
