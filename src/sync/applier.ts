@@ -39,8 +39,9 @@ export interface AppliedChange extends Change {
 
 /** A batch in flight, or changes for which nothing has to be written. */
 interface Flight {
-  readonly changes: PlannedChanges;
   readonly outcome: Promise<Failure | undefined>;
+  /** It was refused, and `#landed` has not said so yet. */
+  isRefused: boolean;
 }
 
 /** After an unexplained failure batches shrink by this factor, to find the culprit or to fit. */
@@ -86,8 +87,6 @@ export class Applier {
   readonly #applied: (change: AppliedChange) => void;
   #planned: PlannedChanges = new Map();
   #flight: Flight | undefined;
-  /** The batch in flight was refused, and `#landed` has not said so yet. */
-  #isRefused = false;
   readonly #largestBytes: number;
   /** Largest batches: because of failures, and because of the time that earlier batches took. */
   #bytesMax: number;
@@ -170,7 +169,7 @@ export class Applier {
         holdsSmall = false;
       }
       if (pacer.due) await pacer.rest();
-      if (this.#stopping || this.#isRefused) return this.#landed();
+      if (this.#stopping || this.#flight?.isRefused) return this.#landed();
     }
     return this.finish(purpose);
   }
@@ -204,7 +203,6 @@ export class Applier {
   async #landed(): Promise<Failure | undefined> {
     const failure = await this.#flight?.outcome;
     this.#flight = undefined;
-    this.#isRefused = false;
     if (failure === undefined) return undefined;
     const lost = [...failure.lost, ...this.#planned.values()];
     this.#planned = new Map();
@@ -221,7 +219,7 @@ export class Applier {
       const batch = this.#planner.take();
       this.#spentMs += this.#parts.clock.now() - startedMs;
       if (batch !== undefined) this.#launch(batch, changes, purpose, pendingBytes);
-      else this.#flight = { changes, outcome: this.#putInForce(changes) };
+      else this.#flight = { outcome: this.#putInForce(changes), isRefused: false };
       return undefined;
     } catch (error) {
       return this.#blame(new Set(), changes, [asKernelFailure(error as Error)]);
@@ -229,7 +227,8 @@ export class Applier {
   }
 
   #launch(batch: Batch, changes: PlannedChanges, purpose: Purpose, pendingBytes: number): void {
-    this.#flight = { changes, outcome: this.#fly(batch, changes, purpose, pendingBytes) };
+    const outcome = this.#fly(batch, changes, purpose, pendingBytes);
+    this.#flight = { outcome, isRefused: false };
   }
 
   async #fly(
@@ -256,7 +255,7 @@ export class Applier {
     });
     if (result.kind === 'failed') {
       batch.refused();
-      this.#isRefused = true;
+      this.#flight!.isRefused = true;
       return this.#refused(batch, changes, result);
     }
     const { oldest, triggerTimesMs } = causeOf(changes.values());

@@ -5,8 +5,8 @@
 import { isKernelError } from '../kernel/errors.ts';
 import type { Committer } from '../kernel/kernel.ts';
 import type { Drift, Observation, Repair } from '../modes/mode.ts';
-import { Debt } from '../time/debt.ts';
 import { type Applier, type Failure, unknownFailure } from './applier.ts';
+import type { Damage } from './damage.ts';
 import { addDrift, isDrift } from './events.ts';
 import type { Parts } from './parts.ts';
 import { RetryingReader } from './retrying-reader.ts';
@@ -18,22 +18,36 @@ import { Watch } from './watch.ts';
 /** So soon after a suspicion elements are counted, once for all suspicions until then. */
 const suspectMs = 5000;
 
-/**
- * What others are known to have changed of ours is repaired immediately. A program that changes it
- * again and again makes us work for this time in advance, and then for this part of the time.
- */
-const repairAllowanceMs = 120_000;
-const repairShare = 0.2;
+/** Observations in a row that were stale: how many, and how long the last one took. */
+interface Stale {
+  readonly count: number;
+  readonly tookMs: number;
+}
+
+const notStale: Stale = { count: 0, tookMs: 0 };
+
+/** An observation that has begun. */
+interface Begun {
+  readonly startedMs: number;
+  readonly stale: Stale;
+}
+
+interface Observed {
+  readonly result: Observation | 'stale' | Error;
+  readonly tookMs: number;
+}
 
 type State =
-  | { readonly kind: 'resting' }
+  | { readonly kind: 'resting'; readonly stale: Stale }
   | {
       readonly kind: 'observing';
+      readonly begun: Begun;
       readonly reader: RetryingReader;
-      result: Observed | undefined;
+      observed: Observed | undefined;
     }
   | {
       readonly kind: 'comparing';
+      readonly startedMs: number;
       readonly repair: Repair;
       readonly records: Iterator<Tracked>;
       readonly writers: Writers;
@@ -42,8 +56,6 @@ type State =
       /** How long the last batch took. */
       commitMs: number;
     };
-
-type Observed = Observation | 'stale' | Error;
 
 /**
  * In a mode whose batches make an observation stale, syncs wait for the next one after this many
@@ -59,34 +71,22 @@ export class Audit {
   readonly #applier: Applier;
   /** Is called when `nextMs` has become earlier. */
   readonly #wake: () => void;
-  #state: State = { kind: 'resting' };
-  #base: Moment = { generation: undefined, commits: 0 };
+  readonly #damage: Damage;
   readonly #watch: Watch;
+  #state: State = { kind: 'resting', stale: notStale };
+  #base: Moment = { generation: undefined, commits: 0 };
+  /** Whether a comparison is needed; `doubted`: if the kernel does not count elements. */
+  #need: 'none' | 'doubted' | 'certain' = 'none';
+  #notBeforeMs = 0;
   #checkAtMs: number;
   #fullAtMs: number;
-  /** A comparison is needed if the kernel does not count elements (see `suspect`). */
-  #suspected = false;
-  /** A comparison is needed, but not before `notBeforeMs`. */
-  #needed = false;
-  #notBeforeMs = 0;
-  readonly #repairs: Debt;
-  /** A table of ours may have been changed since the generation was read. */
-  #isTouched = false;
-  /** `Clock.now` since when others have changed what is ours, and it is not repaired. */
-  #damagedAtMs: number | undefined;
-  #startedMs = 0;
-  /** See `takeCommitter`. */
-  #by: Committer | undefined;
-  #stale = 0;
-  /** How long the last observation took. */
-  #observeMs = 0;
 
-  constructor(parts: Parts, applier: Applier, wake: () => void) {
+  constructor(parts: Parts, applier: Applier, damage: Damage, wake: () => void) {
     this.#parts = parts;
     this.#settings = parts.settings.audit;
     this.#applier = applier;
+    this.#damage = damage;
     this.#wake = wake;
-    this.#repairs = new Debt(parts.clock, repairShare);
     this.#watch = new Watch(parts, {
       changed: (by) => this.#disturbed(by),
       ended: () => this.verify(),
@@ -97,9 +97,8 @@ export class Audit {
 
   /** All is read from now on: what was asked for until now needs no other comparison. */
   reading(): void {
-    this.#needed = false;
-    this.#suspected = false;
-    this.#isTouched = false;
+    this.#need = 'none';
+    this.#damage.takeSuspicion();
     this.#checkAtMs = this.#parts.clock.now() + this.#settings.checkMs;
   }
 
@@ -110,33 +109,6 @@ export class Audit {
     this.#fullAtMs = this.#parts.clock.now() + this.#settings.fullMs;
   }
 
-  /** `Clock.now` from which a repair of what others have changed is due. */
-  get repairAtMs(): number {
-    return this.#repairs.dueMs(repairAllowanceMs);
-  }
-
-  /** How long changes of ours by others have waited for their repair; 0 = there are none. */
-  get damagedMs(): number {
-    return this.#damagedAtMs === undefined ? 0 : this.#parts.clock.now() - this.#damagedAtMs;
-  }
-
-  /** A repair is over, or was given up, that began at `beganMs` of `Clock.now`. */
-  spent(beganMs: number): void {
-    this.#repairs.spent(this.#parts.clock.now() - beganMs, beganMs);
-  }
-
-  /** All that others had changed when `reading` was called is repaired. */
-  repaired(): void {
-    this.#damagedAtMs = undefined;
-  }
-
-  /** Who has changed our tables since the last observation began, as far as the kernel said. */
-  takeCommitter(): Committer | undefined {
-    const by = this.#by;
-    this.#by = undefined;
-    return by;
-  }
-
   /** Who has written since `verified`. */
   writers(): Promise<Writers> {
     return this.#parts.ruleset.writersSince(this.#base, this.#parts.reader);
@@ -144,7 +116,7 @@ export class Audit {
 
   /** Asks for a comparison, unless the kernel's counts of elements show that none is needed. */
   suspect(): void {
-    this.#suspected = true;
+    if (this.#need === 'none') this.#need = 'doubted';
     const soonMs = this.#parts.clock.now() + Math.min(suspectMs, this.#settings.checkMs);
     this.#checkAtMs = Math.min(this.#checkAtMs, soonMs);
   }
@@ -159,7 +131,7 @@ export class Audit {
 
   /** Asks for a comparison after `delayMs`, whatever the generation says. */
   request(delayMs: number): void {
-    this.#needed = true;
+    this.#need = 'certain';
     this.#notBeforeMs = Math.max(this.#notBeforeMs, this.#parts.clock.now() + delayMs);
   }
 
@@ -170,9 +142,8 @@ export class Audit {
 
   /** Others may have changed something of ours: reads the generation at the next step. */
   #disturbed(by: Committer | undefined): void {
-    this.#by = by;
-    this.#isTouched = true;
-    if (this.#damagedAtMs === undefined || !this.#needed) {
+    this.#damage.suspect(by);
+    if (!this.#damage.isKnown || !this.#isNeeded) {
       this.#checkAtMs = this.#parts.clock.now();
     }
     this.#wake();
@@ -182,21 +153,31 @@ export class Audit {
    * Gives up the comparison that is under way, because the planner was reset, and asks for another.
    */
   cancel(): void {
-    if (this.#state.kind !== 'resting') this.#needed = true;
-    if (this.#state.kind === 'comparing') this.#by ??= this.#state.by;
-    this.#state = { kind: 'resting' };
+    const state = this.#state;
+    if (state.kind === 'resting') return;
+    this.#need = 'certain';
+    if (state.kind === 'comparing') this.#damage.giveBack(state.by);
+    this.#rest('begun' in state ? state.begun.stale : notStale);
   }
 
   /** `Clock.now` of the next step; undefined while an observation is under way. */
   nextMs(): number | undefined {
     if (this.#state.kind === 'comparing') return 0;
-    if (this.#state.kind === 'observing') return this.#state.result && 0;
+    if (this.#state.kind === 'observing') return this.#state.observed && 0;
     return Math.min(this.#checkAtMs, this.#dueMs);
   }
 
+  get #isNeeded(): boolean {
+    return this.#need === 'certain';
+  }
+
   get #dueMs(): number {
-    if (!this.#needed) return this.#fullAtMs;
-    return this.#damagedAtMs === undefined ? this.#notBeforeMs : this.repairAtMs;
+    if (!this.#isNeeded) return this.#fullAtMs;
+    return this.#damage.isKnown ? this.#damage.repairAtMs : this.#notBeforeMs;
+  }
+
+  #rest(stale: Stale): void {
+    this.#state = { kind: 'resting', stale };
   }
 
   /**
@@ -205,46 +186,46 @@ export class Audit {
    * over.
    */
   async step(): Promise<Failure | undefined> {
-    switch (this.#state.kind) {
+    const state = this.#state;
+    switch (state.kind) {
       case 'resting':
-        return this.#begin();
+        return this.#begin(state.stale);
       case 'observing':
-        return this.#observed(this.#state.result, this.#state.reader.commits);
+        return state.observed && this.#observed(state.begun, state.observed, state.reader.commits);
       case 'comparing':
-        return this.#compare(this.#state);
+        return this.#compare(state);
     }
   }
 
-  async #begin(): Promise<Failure | undefined> {
+  async #begin(stale: Stale): Promise<Failure | undefined> {
     const now = this.#parts.clock.now();
     if (now >= this.#checkAtMs) await this.#check(now);
     if (now < this.#dueMs) return undefined;
     this.reading();
-    this.#startedMs = now;
-    if (this.#stale >= staleMax && this.#observeMs <= holdMaxMs) {
-      return this.#observed(await this.#observeAlone(), this.#parts.ruleset.completed);
+    const begun: Begun = { startedMs: now, stale };
+    if (stale.count >= staleMax && stale.tookMs <= holdMaxMs) {
+      return this.#observed(begun, await this.#observeAlone(now), this.#parts.ruleset.completed);
     }
-    this.#observeDuringSyncs();
+    this.#observeDuringSyncs(begun);
     return undefined;
   }
 
   async #check(now: number): Promise<void> {
     const { reader, ruleset } = this.#parts;
     this.#checkAtMs = now + this.#settings.checkMs;
-    const isTouched = this.#isTouched;
-    this.#isTouched = false;
-    if (this.#needed && !isTouched) return;
+    const isTouched = this.#damage.takeSuspicion();
+    if (this.#isNeeded && !isTouched) return;
     const isMoved = await ruleset.movedByOthers(this.#base, reader);
-    if (isMoved && isTouched) this.#damagedAtMs ??= now;
-    // Never set to false here: a comparison may be asked for in the meantime.
-    if (isMoved || (!this.#needed && (await this.#isMiscounted()))) this.#needed = true;
+    if (isMoved && isTouched) this.#damage.confirm(now);
+    // Never less certain after this: a comparison may be asked for in the meantime.
+    if (isMoved || (!this.#isNeeded && (await this.#isMiscounted()))) this.#need = 'certain';
   }
 
   /** Whether the kernel counts other numbers of elements than there should be. */
   async #isMiscounted(): Promise<boolean> {
     const { observer, planner, reader } = this.#parts;
     const miscounts = await planner.miscounts(reader).catch(() => undefined);
-    if (miscounts === undefined) return this.#suspected;
+    if (miscounts === undefined) return this.#need !== 'none';
     if (miscounts.length === 0) return false;
     observer({ kind: 'miscounted', family: planner.family, miscounts });
     return true;
@@ -253,48 +234,53 @@ export class Audit {
   /**
    * Reads the kernel while syncs continue. It is repeated when their batches make it stale.
    */
-  #observeDuringSyncs(): void {
+  #observeDuringSyncs(begun: Begun): void {
     const { clock, newPacer, planner, ruleset } = this.#parts;
     const reader = new RetryingReader(this.#parts.reader, ruleset);
-    const state: State = { kind: 'observing', reader, result: undefined };
+    const state: State = { kind: 'observing', begun, reader, observed: undefined };
     this.#state = state;
     const settle = (result: Observation | Error): void => {
-      this.#observeMs = clock.now() - this.#startedMs;
+      const tookMs = clock.now() - begun.startedMs;
       const isStale = 'isStale' in result && result.isStale;
-      state.result = isStale ? 'stale' : result;
+      state.observed = { result: isStale ? 'stale' : result, tookMs };
       if (isStale) result.drop();
       this.#wake();
     };
     planner.observe(reader, newPacer().pause).then(settle, settle);
   }
 
-  #observeAlone(): Promise<Observed> {
-    const { newPacer, planner, reader, ruleset } = this.#parts;
+  async #observeAlone(startedMs: number): Promise<Observed> {
+    const { clock, newPacer, planner, reader, ruleset } = this.#parts;
     const read = () => planner.observe(reader, newPacer().pause);
-    return ruleset.readAlone(read).catch((error: Error) => error);
+    const result = await ruleset.readAlone(read).catch((error: Error) => error);
+    return { result, tookMs: clock.now() - startedMs };
   }
 
-  async #observed(result: Observed | undefined, commits: number): Promise<Failure | undefined> {
+  async #observed(
+    { stale, startedMs }: Begun,
+    { result, tookMs }: Observed,
+    commits: number,
+  ): Promise<Failure | undefined> {
     const { newPacer, tracked } = this.#parts;
-    if (result === undefined) return undefined;
-    this.#state = { kind: 'resting' };
     if (result === 'stale' || isKernelError(result, 'EINTR')) {
-      this.#stale += 1;
-      this.spent(this.#startedMs);
-      this.request(this.#restMs(this.#observeMs));
+      this.#rest({ count: stale.count + 1, tookMs });
+      this.#damage.spent(startedMs);
+      this.request(this.#restMs(tookMs));
       return undefined;
     }
     if (result instanceof Error) {
+      this.#rest(stale);
       return unknownFailure(result);
     }
-    this.#stale = 0;
+    this.#rest(notStale);
     const writers = await this.writers();
     this.verified({ generation: result.generation, commits });
     const records = tracked.urgentFirst().values();
     const repair = await result.repair(newPacer().pause);
     const { drift } = repair;
-    const by = this.takeCommitter();
-    this.#state = { kind: 'comparing', repair, records, writers, by, drift, commitMs: 0 };
+    const by = this.#damage.takeCommitter();
+    const found = { startedMs, repair, records, writers, by };
+    this.#state = { kind: 'comparing', ...found, drift, commitMs: 0 };
     return undefined;
   }
 
@@ -319,13 +305,13 @@ export class Audit {
       await pacer.rest();
       return undefined;
     }
-    this.#state = { kind: 'resting' };
+    this.#rest(notStale);
     // A table that was replaced may have an owner now, and need no watching.
     this.#watch.update();
-    const durationMs = clock.now() - this.#startedMs;
+    const durationMs = clock.now() - state.startedMs;
     this.#notBeforeMs = clock.now() + this.#restMs(durationMs);
-    this.spent(this.#startedMs);
-    this.repaired();
+    this.#damage.spent(state.startedMs);
+    this.#damage.repaired();
     this.#report(state, durationMs);
     return undefined;
   }

@@ -16,6 +16,7 @@ import {
 import { Audit } from './audit.ts';
 import type { Cause } from './cause.ts';
 import { type Backlog, Changes } from './changes.ts';
+import { Damage } from './damage.ts';
 import type { Causes } from './dirty.ts';
 import { isDrift, type Purpose } from './events.ts';
 import type { ForwardingFollower } from './follower.ts';
@@ -61,6 +62,7 @@ export class FamilySync {
   readonly #tracked: TrackedForwardings;
   readonly #applier: Applier;
   readonly #audit: Audit;
+  readonly #damage: Damage;
   readonly #quarantine: Quarantine;
   readonly #recovery: Recovery;
   readonly #housekeeping: Housekeeping;
@@ -97,7 +99,8 @@ export class FamilySync {
     this.#applier = new Applier(parts, this.#quarantine, (change) => this.#applied(change));
     this.#handover = new Handover(parts, this.#applier);
     this.#changes = new Changes(parts, this.#handover);
-    this.#audit = new Audit(parts, this.#applier, this.#requests.wake);
+    this.#damage = new Damage(clock);
+    this.#audit = new Audit(parts, this.#applier, this.#damage, this.#requests.wake);
     this.#housekeeping = new Housekeeping(parts, this.#applier);
     this.#snapshots = new Snapshots(parts);
   }
@@ -123,7 +126,7 @@ export class FamilySync {
   }
 
   get progress(): { readonly phase: Phase } & Backlog {
-    return { phase: this.#phase, ...this.#changes.backlog(this.#audit.damagedMs) };
+    return { phase: this.#phase, ...this.#changes.backlog(this.#damage.ageMs) };
   }
 
   get audit(): Pick<Audit, 'verify'> {
@@ -308,10 +311,10 @@ export class FamilySync {
     this.#tracked.beginRepair();
     this.#applier.forget();
     const failure = await this.#repair(causes, purpose).catch(unknownFailure);
-    this.#audit.spent(startedMs);
+    this.#damage.spent(startedMs);
     if (failure === undefined && !this.#isStopping) {
       this.#publishDeleted();
-      this.#audit.repaired();
+      this.#damage.repaired();
       this.#recovery.succeeded();
     }
     if (failure !== undefined) for (const [one, cause] of causes) this.#changes.mark(one, cause);
@@ -343,7 +346,7 @@ export class FamilySync {
     const work = { targets, causes, purpose };
     const { drift, failure } = await repairAll(this.#applier, found, work, this.#pause());
     const { family } = this;
-    const by = this.#audit.takeCommitter();
+    const by = this.#damage.takeCommitter();
     if (!isDrift(drift)) return failure;
     // It is what a refused batch has left undone: no change of what was in force.
     const isRest = purpose === 'recovery' && writers === 'only us';
@@ -447,7 +450,7 @@ export class FamilySync {
       isHeld: failures.some((one) => one.isHeld),
     });
     if (compares) this.#audit.request(0);
-    const retryMs = repairs && this.#recovery.failed(repairs, this.#audit.repairAtMs);
+    const retryMs = repairs && this.#recovery.failed(repairs, this.#damage.repairAtMs);
     const contained = repairs === undefined;
     if (contained) await planner.resume(this.inForce.values(), this.#pause());
     observer({ kind: 'failed', family: this.family, purpose, failures, retryMs, isMoved });

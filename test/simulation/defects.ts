@@ -43,7 +43,7 @@ export const defects: readonly Defect[] = [
   {
     name: 'a second flush waits for many times the last comparison',
     file: 'sync/audit.ts',
-    from: 'return this.#damagedAtMs === undefined ? this.#notBeforeMs : this.repairAtMs;',
+    from: 'return this.#damage.isKnown ? this.#damage.repairAtMs : this.#notBeforeMs;',
     to: 'return this.#notBeforeMs;',
   },
   {
