@@ -72,21 +72,30 @@ export interface EngineOptions {
 /** How long a comparison runs in one turn of the event loop before it yields to changes. */
 const comparisonSliceMs = 1;
 
+/** What runs for one family. */
+interface Served {
+  readonly config: ModeConfig;
+  readonly planner: Planner;
+  readonly sync: FamilySync;
+  readonly comparisons: Comparisons;
+  readonly reconciler: ConntrackReconciler;
+  /** Undefined: only rules translate connections. */
+  readonly maps: ConnectTimeMaps | undefined;
+  /** What follows the rules by syncs of its own. */
+  readonly followers: readonly (ConnectTimeMaps | FilterRules)[];
+}
+
 export class Engine implements RunningEngine {
   readonly families: readonly FamilySync[];
   readonly #options: EngineOptions;
-  readonly #planners: ReadonlyMap<Family, Planner>;
-  readonly #comparisons: ReadonlyMap<Family, Comparisons>;
+  readonly #served: readonly Served[];
   readonly #facts: NodeFacts;
   readonly #balances: BalanceProbe;
   readonly #slowStarts: SlowStarts;
   readonly #departures: Departures;
   readonly #shares: NamespaceShares;
   readonly #ruleset = new Ruleset();
-  readonly #reconcilers: readonly ConntrackReconciler[];
   readonly #verification: Verification;
-  readonly #maps: ReadonlyMap<Family, ConnectTimeMaps>;
-  readonly #filters: ReadonlyMap<Family, FilterRules>;
   readonly #owners = new FrontendOwners();
   readonly #loop: SyncLoop;
   /** Families whose start is complete: everything desired has been in force once. */
@@ -129,18 +138,9 @@ export class Engine implements RunningEngine {
     for (const family of families) {
       options.localhost?.begin(family, settings.localhost.includes(family));
     }
-    const made = settings.families.map((config) => this.#makeFamily(config));
-    this.families = made.map(({ sync }) => sync);
-    this.#planners = new Map(made.map(({ planner }) => [planner.family, planner]));
-    this.#comparisons = new Map(
-      made.map(({ planner, sync }) => [sync.family, this.#comparisonsOf(planner, sync)]),
-    );
+    this.#served = settings.families.map((config) => this.#makeFamily(config));
+    this.families = this.#served.map(({ sync }) => sync);
     this.#verification = new Verification(this.families);
-    this.#maps = new Map(made.flatMap(({ maps }) => (maps ? [[maps.family, maps]] : [])));
-    this.#filters = new Map(
-      made.flatMap(({ filter }) => (filter ? [[filter.family, filter]] : [])),
-    );
-    this.#reconcilers = made.map(({ reconciler }) => reconciler);
     this.#loop = new SyncLoop({
       state,
       owners: this.#owners,
@@ -159,8 +159,8 @@ export class Engine implements RunningEngine {
 
   /** Everything that the state has is in force, or in quarantine. */
   get upToDate(): boolean {
-    const parts = [this.#loop, ...this.#followers, ...this.#reconcilers];
-    return parts.every((part) => part.upToDate);
+    const parts = this.#served.flatMap((one) => [...one.followers, one.reconciler]);
+    return [this.#loop, ...parts].every((part) => part.upToDate);
   }
 
   /** The number of Services that exceed a limit and are served in part. */
@@ -175,7 +175,7 @@ export class Engine implements RunningEngine {
 
   /** The maps of connect-time translation; undefined: not in use. */
   maps(family: Family): MapView | undefined {
-    return this.#maps.get(family);
+    return this.#of(family)?.maps;
   }
 
   /** What Forwardings depend on, other than Services and slices. */
@@ -195,35 +195,28 @@ export class Engine implements RunningEngine {
 
   /** What the family's rules depend on; undefined: it is not served. */
   setting(family: Family): Setting | undefined {
-    const config = this.#config(family);
-    if (config === undefined) return undefined;
-    return {
-      config,
-      environment: this.#facts.environment(family),
-      localhost: this.#localhostBy(config),
-    };
+    const { config } = this.#of(family) ?? {};
+    return (
+      config && {
+        config,
+        environment: this.#facts.environment(family),
+        localhost: this.#localhostBy(config),
+      }
+    );
   }
 
-  /** What follows the rules by syncs of its own. */
-  get #followers(): readonly (ConnectTimeMaps | FilterRules)[] {
-    return [...this.#maps.values(), ...this.#filters.values()];
+  #of(family: Family): Served | undefined {
+    return this.#served.find((one) => one.config.family === family);
   }
 
   /** The kernel objects of a Forwarding that is in force; see `Planner.describe`. */
   describe(forwarding: Forwarding): readonly string[] {
-    const { family } = forwarding;
-    const held = [
-      ...(this.#planners.get(family)?.describe(forwarding) ?? []),
-      ...(this.#filters.get(family)?.describe(forwarding) ?? []),
-      ...(this.#maps.get(family)?.describe(forwarding) ?? []),
-    ];
-    const config = this.#config(family);
-    if (config === undefined || this.#localhostBy(config) !== 'sockets') return held;
+    const served = this.#of(forwarding.family);
+    if (served === undefined) return [];
+    const { config, followers, planner } = served;
+    const held = [planner, ...followers].flatMap((one) => one.describe(forwarding));
+    if (this.#localhostBy(config) !== 'sockets') return held;
     return [...held, ...(this.#options.localhost?.describe(config, forwarding) ?? [])];
-  }
-
-  #config(family: Family): ModeConfig | undefined {
-    return this.#options.settings.families.find((one) => one.family === family);
   }
 
   /** What opens node ports on the loopback address. */
@@ -242,12 +235,14 @@ export class Engine implements RunningEngine {
 
   /** See `Comparisons`; undefined also for a family that is not served. */
   async compare(family: Family): Promise<Comparison | undefined> {
-    const rules = await this.#comparisons.get(family)?.compare();
-    const filter = await this.#filters.get(family)?.compare(comparisonSliceMs);
-    const maps = await this.#maps.get(family)?.compare(comparisonSliceMs);
-    if (rules === undefined) return rules;
-    const further = [filter, maps].flatMap((one) => one?.differences ?? []);
-    return { ...rules, differences: [...rules.differences, ...further] };
+    const { comparisons, followers = [] } = this.#of(family) ?? {};
+    const rules = await comparisons?.compare();
+    const differences = [...(rules?.differences ?? [])];
+    for (const follower of followers) {
+      const found = await follower.compare(comparisonSliceMs);
+      differences.push(...(found?.differences ?? []));
+    }
+    return rules && { ...rules, differences };
   }
 
   /** The addresses at which sockets for node ports listen. */
@@ -278,7 +273,7 @@ export class Engine implements RunningEngine {
       state.touchAt(addresses);
       this.wake();
     });
-    const followers = this.#followers;
+    const followers = this.#served.flatMap((one) => one.followers);
     const runs = followers.map((one) => one.run());
     try {
       // They run for longer than the rules, unless they fail.
@@ -292,11 +287,11 @@ export class Engine implements RunningEngine {
       this.#verification.stop();
       await Promise.all(followers.map((one) => one.stop()));
       await Promise.all(runs);
-      await Promise.all(this.#reconcilers.map((reconciler) => reconciler.stop()));
+      await Promise.all(this.#served.map(({ reconciler }) => reconciler.stop()));
     }
   }
 
-  #makeFamily(config: ModeConfig) {
+  #makeFamily(config: ModeConfig): Served {
     const { clock, kernel, localhost, mode, settings } = this.#options;
     const { family } = config;
     const isOnLocalhost = settings.localhost.includes(family);
@@ -311,7 +306,6 @@ export class Engine implements RunningEngine {
         if (this.#started.has(family)) this.#options.recent?.changed?.(...change);
       },
     };
-    const followers = [mode, maps, filter, reconciler, sockets, recent];
     const sync: FamilySync = new FamilySync({
       planner,
       environment,
@@ -321,9 +315,11 @@ export class Engine implements RunningEngine {
       ruleset: this.#ruleset,
       observer: (event) => this.#observe(event),
       settings: settings.sync,
-      followers: followers.filter((one) => one !== undefined),
+      followers: defined([mode, filter, maps, reconciler, sockets, recent]),
     });
-    return { planner, sync, reconciler, maps, filter };
+    const comparisons = this.#comparisonsOf(planner, sync);
+    const followers = defined([filter, maps]);
+    return { config, planner, sync, comparisons, reconciler, maps, followers };
   }
 
   #makeFilter(config: ModeConfig): FilterRules | undefined {
@@ -356,8 +352,7 @@ export class Engine implements RunningEngine {
     this.#verification.observe(event);
     if (event.kind !== 'done' || !event.ok) return;
     this.#started.add(event.family);
-    this.#maps.get(event.family)?.listed();
-    this.#filters.get(event.family)?.listed();
+    for (const follower of this.#of(event.family)!.followers) follower.listed();
   }
 
   #makeReconciler(family: Family): ConntrackReconciler {
@@ -375,4 +370,8 @@ export class Engine implements RunningEngine {
   #readInterfaces(): void {
     if (this.#facts.readInterfaces()) this.wake();
   }
+}
+
+function defined<T>(some: readonly (T | undefined)[]): T[] {
+  return some.filter((one) => one !== undefined);
 }
