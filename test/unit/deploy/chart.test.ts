@@ -192,28 +192,16 @@ it('the chart documents each value and its type', () => {
   }
 });
 
-describe('a canary', () => {
-  const terms = (name: string) =>
-    objectOf<V1DaemonSet>(name, 'DaemonSet').spec!.template.spec!.affinity!.nodeAffinity!
-      .requiredDuringSchedulingIgnoredDuringExecution!.nodeSelectorTerms;
-
-  it('the releases of a canary share no node, by one label, and no object', () => {
-    const [first, second] = [terms('beside-canary.yaml'), terms('canary.yaml')];
-    const key = 'service-proxy-canary';
-    expect(first).toEqual([{ matchExpressions: [{ key, operator: 'DoesNotExist' }] }]);
-    expect(second).toEqual([{ matchExpressions: [{ key, operator: 'Exists' }] }]);
-    const names = (name: string) =>
-      readManifest(name).map(({ kind, metadata }) => `${kind}/${(metadata as V1ObjectMeta).name}`);
-    const others = names('canary.yaml');
-    expect(names('beside-canary.yaml').filter((one) => others.includes(one))).toEqual([]);
-  });
-
-  it('a pod of one release is not selected by the other', () => {
-    const [first, second] = ['beside-canary.yaml', 'canary.yaml'].map(
-      (name) => objectOf<V1DaemonSet>(name, 'DaemonSet').spec!,
-    );
-    const labels = second!.template.metadata!.labels;
-    expect(labels).not.toMatchObject(first!.selector.matchLabels!);
-    expect(first!.template.metadata!.labels).not.toMatchObject(second!.selector.matchLabels!);
-  });
+/** The other release has the same with the name fairlead (scripts/manifests). */
+it('a canary is on the nodes of a label, selects its own pods, and has its own objects', () => {
+  const { selector, template } = objectOf<V1DaemonSet>('canary.yaml', 'DaemonSet').spec!;
+  const { nodeSelectorTerms } =
+    template.spec!.affinity!.nodeAffinity!.requiredDuringSchedulingIgnoredDuringExecution!;
+  const key = 'service-proxy-canary';
+  expect(nodeSelectorTerms).toEqual([{ matchExpressions: [{ key, operator: 'Exists' }] }]);
+  const instance = { 'app.kubernetes.io/instance': 'fairlead-canary' };
+  expect(selector.matchLabels).toMatchObject(instance);
+  expect(template.metadata!.labels).toMatchObject(instance);
+  const names = readManifest('canary.yaml').map(({ metadata }) => (metadata as V1ObjectMeta).name);
+  expect(new Set(names)).toEqual(new Set(['fairlead-canary']));
 });

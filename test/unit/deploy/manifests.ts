@@ -25,7 +25,6 @@ export const rendered = [
   'everything.yaml',
   'hardened-connect-time.yaml',
   'eks.yaml',
-  'beside-canary.yaml',
   'canary.yaml',
 ] as const;
 
