@@ -217,9 +217,21 @@ describe('the flow', () => {
 const logTable = 'scripts/log-messages.ts';
 
 describe('unit tests', () => {
-  it('do not wait for real time, which is for those in other folders', () => {
-    const waits = /\bset(Timeout|Interval)\(|timers\/promises|\bvi\.wait(For|Until)\(|\.poll\(/;
-    expect(files('test/unit/', '.ts').filter((path) => waits.test(read(path)))).toEqual([]);
+  it('do not wait for real time, and neither do their helpers: other folders are for that', () => {
+    const reached = new Set<string>();
+    const visit = (path: string): void => {
+      if (reached.has(path) || !path.startsWith('test/')) return;
+      reached.add(path);
+      for (const target of imports(path)) visit(join('src', target));
+    };
+    const apart = /^test\/real-time\/|\.(cost|kernel|image|prometheus|upgrade|vm)\.test\.ts$/;
+    const tests = files('test/', '.ts').filter((path) => path.endsWith('.test.ts'));
+    for (const path of tests) if (!apart.test(path) && path !== 'test/tidy.test.ts') visit(path);
+    const timers = /\bset(Timeout|Interval)\(|timers\/promises|AbortSignal\.timeout/;
+    const polls = /\bvi\.wait(For|Until)\(|\.poll\(/;
+    const waits = new RegExp(`${timers.source}|${polls.source}`);
+    expect([...reached].filter((path) => waits.test(read(path)))).toEqual([]);
+    expect(reached.has('test/fake/kernel.ts')).toBe(true);
   });
 });
 

@@ -1,5 +1,4 @@
 /** Short functions to write buffers of ops and expressions, and to read dumps. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { Kernel, ReplyOf } from '../../src/kernel/kernel.ts';
 import { NFT_TYPE } from '../../src/kernel/nft/constants.ts';
@@ -56,14 +55,14 @@ export async function dumped<K extends Reply['kind']>(
   kind: K,
   request: Request,
 ): Promise<ReplyOf<K>[]> {
-  for (let attempt = 0; attempt < 100; attempt += 1) {
+  for (let attempt = 0; attempt < 10_000; attempt += 1) {
     const { records, consistent } = await kernel.dump(request);
     if (consistent) {
       return records.filter((each): each is ReplyOf<K> => each.kind === kind);
     }
-    await sleep(20);
+    await new Promise((resolve) => setImmediate(resolve));
   }
-  throw new Error(`${request.kind}: no consistent dump in 100 attempts`);
+  throw new Error(`${request.kind}: no consistent dump in 10,000 attempts`);
 }
 
 /** Part of `bytes`: a byte, hexadecimal digits, or bytes. */

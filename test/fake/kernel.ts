@@ -135,8 +135,8 @@ export class FakeKernel implements Kernel {
   writes = 0;
   /** Transactions that were committed so far, without those of `foreign`. */
   commits = 0;
-  /** Every apply and dump takes this long. */
-  delayMs = 0;
+  /** Every apply and dump takes this many turns of the event loop. */
+  delayTurns = 0;
   #held: Promise<void> | undefined;
 
   /** Every apply and dump waits from now on, until what is returned is called. */
@@ -183,7 +183,7 @@ export class FakeKernel implements Kernel {
 
   async dump(request: Request, take?: (record: Reply) => void): Promise<DumpResult> {
     await this.#delay();
-    if (request.kind === 'nftraceRead') await this.nftrace.wait(request.waitMs);
+    if (request.kind === 'nftraceRead') await this.nftrace.wait();
     const records = this.#answer(request);
     const isWhole = this.#interrupted === 0 || this.#untilInterrupted > 0;
     this.#untilInterrupted -= 1;
@@ -331,7 +331,9 @@ export class FakeKernel implements Kernel {
 
   async #delay(): Promise<void> {
     await this.#held;
-    if (this.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, this.delayMs));
+    for (let i = 0; i < this.delayTurns; i += 1) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
   }
 
   #answer(request: Request): Reply[] {

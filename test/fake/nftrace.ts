@@ -1,6 +1,4 @@
 /** Events of traced packets as the kernel sends them (test/process compares with a real one). */
-
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { ReplyOf } from '../../src/kernel/kernel.ts';
 import { NFT_TRACETYPE } from '../../src/kernel/nft/constants.ts';
 import { evaluate, type Outcome, type Packet, type TracedEvent } from './nft-packet.ts';
@@ -27,9 +25,9 @@ export class FakeNftrace {
     });
   }
 
-  /** Waits a short time only, so that tests are fast. */
-  async wait(waitMs: number): Promise<void> {
-    if (this.#events.length === 0) await sleep(Math.min(waitMs, 2));
+  /** Waits for a turn of the event loop only. */
+  async wait(): Promise<void> {
+    if (this.#events.length === 0) await new Promise((resolve) => setImmediate(resolve));
   }
 
   /** The events since the last call. The first call begins to listen, and gets none. */

@@ -72,7 +72,7 @@ describe('a Service with many ports', () => {
     setEndpoints(world, 'large', 1000, 2);
     await world.start();
     await settled(world);
-    kernel.delayMs = 1;
+    kernel.delayTurns = 10;
     world.setService(manyPorts('large', 1000, 3000));
     await turnsUntil(() => then !== undefined);
     // Of some 25 in all: those under way when it came, and its own.
@@ -121,7 +121,7 @@ describe('a Service with many ports', () => {
     }
     await world.start();
     await settled(world);
-    kernel.delayMs = 1;
+    kernel.delayTurns = 10;
     for (const [i, name] of large.entries()) setSlots(name, `10.244.8.${i}`);
     await turnsUntil(() => then !== undefined);
     // The batch that is under way when it comes, the one that is planned, and its own.

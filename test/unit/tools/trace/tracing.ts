@@ -22,7 +22,7 @@ export function traced(given: Given): Promise<TraceResult> {
   const [first] = packets;
   return trace({
     ...{ kernel, events: kernel, conntrack: new FakeConntrack(), table, count: packets.length },
-    ...{ target: targetOf(first!), sender: anyone, timeoutMs: 200, quietMs: 10 },
+    ...{ target: targetOf(first!), sender: anyone, timeoutMs: 0, quietMs: 0 },
     signal: new AbortController().signal,
     interfaceName: (index) => `eth${index}`,
     findFault: async () => 'nobody knows',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ManifestLookup, parseSelector } from '../../../../src/source/manifests/lookup.ts';
-import { temporaryDirectory } from '../../../real-time/source/kubernetes/setup.ts';
+import { temporaryDirectory } from '../kubernetes/setup.ts';
 
 const files = {
   'services.yaml': `apiVersion: v1

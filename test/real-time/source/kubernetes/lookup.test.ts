@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { ApiLookup } from '../../../../src/source/kubernetes/lookup.ts';
-import { contentTypes, startServer } from '../../../real-time/source/kubernetes/setup.ts';
+import { contentTypes, startServer } from './setup.ts';
 
 const { signal } = new AbortController();
 

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import { createAuthority } from '../../../fake/api-server-certificate.ts';
-import { startServer, temporaryDirectory } from '../../../real-time/source/kubernetes/setup.ts';
+import { startServer, temporaryDirectory } from './setup.ts';
 
 const folder = resolve(import.meta.dirname, '..', '..', '..', '..', 'src', 'source', 'kubernetes');
 
