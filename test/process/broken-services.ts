@@ -1,5 +1,5 @@
 /** Broken Services of one cluster: what a command says of each, and what its packets meet. */
-import { CLIENT_IP, clusterIp, lbVip, NODE_IP } from '../lab/addresses.ts';
+import { clusterIp } from '../lab/addresses.ts';
 import { type KubernetesObject, type ServiceOptions, service, slice } from '../lab/objects.ts';
 import type { Outcome, Protocol } from '../lab/outcome.ts';
 
@@ -42,10 +42,6 @@ function v4(number: number) {
   return { IPv4: clusterIp(number).IPv4 };
 }
 
-function relabelled(object: KubernetesObject, labels: Readonly<Record<string, string>>) {
-  return { ...object, metadata: { ...object.metadata, labels } };
-}
-
 /** No program listens there. */
 const silentPort = [{ port: 8090 }];
 /** The test makes their routes a blackhole, and prohibit; the third has no server. */
@@ -57,11 +53,6 @@ export const guardedPort = 8091;
 /** It drops what is for the first ClusterIP, and redirects what is for the second. */
 export const guardedIP = clusterIp(134).IPv4;
 export const takenIP = clusterIp(135).IPv4;
-
-const nodePort = 30_100;
-const vip = lbVip(9).IPv4;
-const externalIP = '192.0.2.80';
-const older = { creationTimestamp: '2026-01-01T00:00:00Z' };
 
 export const situations: readonly Situation[] = [
   {
@@ -128,71 +119,6 @@ export const situations: readonly Situation[] = [
     meets: ['unreachable'],
   },
   {
-    name: 'the Service is of IPv6 and its slice of IPv4',
-    number: 108,
-    objects: [
-      service('s-108', { clusterIp: { IPv6: clusterIp(108).IPv6 } }),
-      slice('IPv4', 's-108', ['pod-a']),
-    ],
-    cause: 'It has no endpoint of IPv6: all its EndpointSlices are of IPv4.',
-    to: { address: clusterIp(108).IPv6, port: 80 },
-    meets: ['reset', 'unreachable'],
-  },
-  {
-    name: 'the label of a slice is mistyped',
-    number: 109,
-    objects: [
-      service('s-109', { clusterIp: v4(109) }),
-      relabelled(slice('IPv4', 's-109', ['pod-a']), { 'kubernetes.io/service-nam': 's-109' }),
-    ],
-    cause: 'its label is "kubernetes.io/service-nam" instead of "kubernetes.io/service-name"',
-    meets: ['reset', 'unreachable'],
-  },
-  {
-    name: 'a slice names a Service that is not there',
-    number: 110,
-    objects: [
-      service('s-110', { clusterIp: v4(110) }),
-      relabelled(slice('IPv4', 's-110', ['pod-a']), { 'kubernetes.io/service-name': 's-11O' }),
-    ],
-    cause: 'EndpointSlice default/s-110-ipv4 is of default/s-11O, which is no Service here',
-    meets: ['reset', 'unreachable'],
-  },
-  {
-    name: 'ports have other names',
-    number: 111,
-    objects: one(111, ['pod-a'], { ports: [{ name: 'http', port: 80 }] }, [
-      { name: 'web', port: 8080 },
-    ]),
-    cause: 'has a port named "http" for TCP, they have "web" (8080/TCP)',
-    meets: ['reset', 'unreachable'],
-  },
-  {
-    name: 'an endpoint is the ClusterIP of another Service',
-    number: 112,
-    objects: one(112, [{ at: v4(101) }], {}, [{ port: 80 }]),
-    ask: ['explain', 'default/S:80'],
-    cause: 'Endpoint 10.96.0.101 is not a pod: it is the ClusterIP of default/s-101',
-    meets: ['reset', 'unreachable', 'timeout'],
-  },
-  {
-    name: 'the slice names hosts',
-    number: 113,
-    objects: [
-      service('s-113', { clusterIp: v4(113) }),
-      { ...slice('IPv4', 's-113', []), addressType: 'FQDN', endpoints: [{ addresses: ['a.b'] }] },
-    ],
-    cause: 'its addressType is FQDN',
-    meets: ['reset', 'unreachable'],
-  },
-  {
-    name: 'the policy is Local, and the endpoint names no node',
-    number: 114,
-    objects: one(114, [{ at: nowhere }], { spec: { internalTrafficPolicy: 'Local' } }),
-    cause: 'is on an unknown node: it has no nodeName',
-    meets: ['timeout'],
-  },
-  {
     name: 'it is published although its program is dead',
     number: 115,
     objects: one(115, ['pod-b'], { spec: { publishNotReadyAddresses: true } }),
@@ -226,71 +152,6 @@ export const situations: readonly Situation[] = [
     meets: ['unreachable', 'timeout'],
   },
   {
-    name: 'no controller serves its class of load balancers',
-    number: 119,
-    objects: one(119, ['pod-a'], {
-      spec: { type: 'LoadBalancer', loadBalancerClass: 'example.com/lb' },
-    }),
-    cause: 'no load balancer of class "example.com/lb" has given it one',
-    meets: ['answered'],
-  },
-  {
-    name: 'hints are on one of two endpoints',
-    number: 121,
-    objects: one(121, [{ at: 'pod-a', hints: { forZones: ['zone-a'] } }, 'pod-c']),
-    cause: 'Hints are ignored: a ready endpoint has no hint for a zone.',
-    code: 0,
-    meets: ['answered'],
-  },
-  {
-    name: 'the internal policy is Local, and its pod is elsewhere',
-    number: 122,
-    objects: one(122, ['pod-c'], { spec: { internalTrafficPolicy: 'Local' } }),
-    cause:
-      'drops connections: internalTrafficPolicy is Local, and its only endpoint is not on this',
-    meets: ['timeout'],
-  },
-  {
-    name: 'the external policy is Local, and its pod is elsewhere',
-    number: 123,
-    objects: one(123, ['pod-c'], {
-      ports: [{ port: 80, nodePort }],
-      spec: { externalTrafficPolicy: 'Local' },
-    }),
-    ask: ['explain', `${NODE_IP.IPv4}:${nodePort}`, '--from=outside'],
-    cause: 'externalTrafficPolicy is Local, and no endpoint of this node can be used.',
-    to: { address: NODE_IP.IPv4, port: nodePort },
-    from: 'client',
-    meets: ['timeout'],
-  },
-  {
-    name: 'source ranges leave the client out',
-    number: 124,
-    objects: one(124, ['pod-a'], {
-      vips: [{ IPv4: vip }],
-      spec: { loadBalancerSourceRanges: ['192.0.2.0/24'] },
-    }),
-    ask: ['explain', `${vip}:80`, `--from=${CLIENT_IP.IPv4}`],
-    cause: 'it is in none of loadBalancerSourceRanges (192.0.2.0/24)',
-    to: { address: vip, port: 80 },
-    from: 'client',
-    meets: ['timeout'],
-  },
-  {
-    name: 'no endpoint is ready',
-    number: 125,
-    objects: one(125, [{ at: 'pod-a', ready: false }]),
-    cause: 'refuses connections: its only endpoint is not ready.',
-    meets: ['reset', 'unreachable'],
-  },
-  {
-    name: 'the selector matches no pod',
-    number: 126,
-    objects: one(126, []),
-    cause: 'Its EndpointSlices name no endpoint: its selector matches no pod.',
-    meets: ['reset', 'unreachable'],
-  },
-  {
     name: 'no controller makes EndpointSlices',
     number: 127,
     objects: [service('s-127', { clusterIp: v4(127) })],
@@ -315,34 +176,12 @@ export const situations: readonly Situation[] = [
     meets: ['timeout'],
   },
   {
-    name: 'the port is another one',
-    number: 130,
-    objects: one(130, ['pod-a']),
-    ask: ['explain', 'IP:8080'],
-    cause: 'is the ClusterIP of default/s-130, which has 80/TCP, not 8080',
-    to: { address: clusterIp(130).IPv4, port: 8080 },
-    meets: ['reset', 'unreachable'],
-  },
-  {
     name: 'no machine has the address of the endpoint',
     number: 131,
     objects: one(131, [{ at: nowhere, nodeName: 'node' }]),
     ask: ['service', 'check', 'default/S', '--timeout=500ms'],
     cause: /10\.244\.1\.77:8080 +endpoint +yes +timeout/,
     meets: ['timeout', 'unreachable'],
-  },
-  {
-    name: 'another Service has its external IP',
-    number: 132,
-    objects: [
-      ...one(132, ['pod-a'], { externalIps: [{ IPv4: externalIP }] }),
-      {
-        ...service('elder', { clusterIp: v4(133), externalIps: [{ IPv4: externalIP }] }),
-        metadata: { name: 'elder', namespace: 'default', ...older },
-      },
-    ].map((object) => younger(object)),
-    cause: `does not get externalIP ${externalIP}:80, which default/elder holds`,
-    meets: ['answered'],
   },
   {
     name: 'a foreign firewall drops packets to the endpoint, before a client has sent one',
@@ -387,9 +226,3 @@ export const situations: readonly Situation[] = [
     meets: ['unreachable', 'timeout'],
   },
 ];
-
-/** Made later than `elder`. */
-function younger(object: KubernetesObject): KubernetesObject {
-  const creationTimestamp = '2026-02-01T00:00:00Z';
-  return { ...object, metadata: { ...({ creationTimestamp } as object), ...object.metadata } };
-}
