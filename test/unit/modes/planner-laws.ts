@@ -12,6 +12,9 @@ export interface Meddler<M> {
   readonly meddle: (kernel: FakeKernel, family: Family, meddling: M) => void;
 }
 
+/** The simulation meets the same laws in each change; `scripts/nightly` asks for more. */
+const numRuns = Number(process.env.FAIRLEAD_RUNS ?? 40);
+
 export function describePlanner<M>(
   name: string,
   subject: Subject,
@@ -30,6 +33,7 @@ export function describePlanner<M>(
           expect(story.rig.planner.take()).toBeUndefined();
           expect(story.rig.planner.takeDeferred).toBeUndefined();
         }),
+        { numRuns },
       ));
 
     it('takes over from any process that died at any time, and writes nothing when it adopts or audits a correct state', () =>
@@ -46,6 +50,7 @@ export function describePlanner<M>(
           rig.drain();
           expect(rig.kernel.writes).toBe(writes);
         }),
+        { numRuns },
       ));
 
     it('reports no drift for what it wrote itself, whatever deletions are deferred', () =>
@@ -56,6 +61,7 @@ export function describePlanner<M>(
           story.rig.take();
           expect(await story.rig.audit()).toEqual(noDrift);
         }),
+        { numRuns },
       ));
 
     it('continues after batches that the kernel refused', () =>
@@ -65,6 +71,7 @@ export function describePlanner<M>(
           await story.live(plot);
           expect(story.settle()).toBe(await story.fresh());
         }),
+        { numRuns },
       ));
 
     it('undoes all changes of its table by another program, and nothing else', () =>
@@ -94,6 +101,7 @@ export function describePlanner<M>(
             expect(await rig.audit()).toEqual(noDrift);
           },
         ),
+        { numRuns },
       ));
 
     it('repairs in slices while the cluster continues to change', () =>
@@ -115,6 +123,7 @@ export function describePlanner<M>(
             expect(story.settle()).toBe(await story.fresh());
           },
         ),
+        { numRuns },
       ));
   });
 }

@@ -1,4 +1,5 @@
 /** Lists of more entries than are read, in both encodings. */
+import { deepStrictEqual } from 'node:assert/strict';
 import { expect, it } from 'vitest';
 import { decodeChange, decodeContext, kindOf } from '../../../../src/source/decode.ts';
 import { json } from '../../../../src/source/kubernetes/encoding.ts';
@@ -118,7 +119,7 @@ it.each(lists)(
       const inProtobuf = protobuf(resource, context, new StringCache()).item(bytes);
       const inJSON = json.item(Buffer.from(JSON.stringify(object)));
       const found = decodeChange(resource, inJSON, context);
-      expect(decodeChange(resource, inProtobuf, context)).toEqual(found);
+      deepStrictEqual(decodeChange(resource, inProtobuf, context), found);
       const { change, problems } = found;
       return { change, reasons: problems.map((one) => `${one.field} ${one.reason}`) };
     };
@@ -128,7 +129,7 @@ it.each(lists)(
     for (const cut of [more!, far!]) {
       expect(cut.reasons).toContain(reason);
       expect(cut.change).toBeDefined();
-      expect(cut.change).toEqual(exact!.change);
+      deepStrictEqual(cut.change, exact!.change);
     }
   },
 );
