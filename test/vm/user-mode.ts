@@ -8,6 +8,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  writeFileSync,
 } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
@@ -58,13 +59,14 @@ function build(source: string, name: string, cache: string): void {
   console.error(`test-vm: building ${source} as user-mode Linux, which takes some minutes`);
   const work = mkdtempSync(join(cache, 'build-'));
   try {
+    writeFileSync(join(work, 'options'), optionsText(readFileSync(configuration, 'utf8')));
     const jobs = String(availableParallelism());
     const make = ['make', '-s', '-C', 'tree', 'ARCH=um', '-j', jobs] as const;
     const problem =
       run(work, 'apt-get', 'download', '-qq', source) ??
       run(work, 'sh', '-c', unpack) ??
       run(work, 'sed', '-i', endTogether, 'tree/arch/um/os-Linux/skas/process.c') ??
-      run(work, ...make, `KCONFIG_ALLCONFIG=${configuration}`, 'allnoconfig') ??
+      run(work, ...make, `KCONFIG_ALLCONFIG=${join(work, 'options')}`, 'allnoconfig') ??
       run(work, ...make, 'linux') ??
       run(work, 'sh', '-c', 'mkdir result && strip -o result/linux tree/linux');
     if (problem !== undefined) throw new CannotRun(`cannot build ${source}: ${problem}`);
@@ -73,6 +75,12 @@ function build(source: string, name: string, cache: string): void {
   } finally {
     rmSync(work, { recursive: true });
   }
+}
+
+/** The names as the kernel's build reads them. */
+function optionsText(names: string): string {
+  const all = names.replaceAll(/^#.*/gm, '').trim().split(/\s+/);
+  return all.map((name) => `CONFIG_${name}=y\n`).join('');
 }
 
 /** Unpacks the sources without the largest parts that are not compiled. */
