@@ -27,7 +27,7 @@ import type { ConntrackRequest } from '../kernel/conntrack.ts';
 import type { ConntrackEntries } from '../kernel/conntrack-entries.ts';
 import { type Address, addressBytes, type Family } from '../net/address.ts';
 import { EndpointFinder } from '../net/endpoint-finder.ts';
-import { type EndpointKey, type EndpointList, endpointKeys } from '../net/endpoint-list.ts';
+import { type EndpointKey, EndpointList, endpointKeys } from '../net/endpoint-list.ts';
 import { endedBy } from '../state/endings.ts';
 import { type FrontendKey, frontendKey, nodePortKey } from '../state/frontend-key.ts';
 import { leadsTo, type PoolName, poolNames } from '../state/paths.ts';
@@ -67,9 +67,11 @@ function rightEndpoints({ serving, cluster, local }: Forwarding): Set<EndpointKe
   return endpointKeys(serving, cluster, local);
 }
 
-function listsOf({ serving, cluster, local }: Forwarding): readonly EndpointList[] {
+const listNames = ['serving', 'cluster', 'local'] as const;
+
+function listsOf(forwarding: Forwarding): readonly EndpointList[] {
   // Usually some of these are the same list.
-  return [serving, cluster, local].filter((list, i, all) => all.indexOf(list) === i);
+  return [...new Set(listNames.map((name) => forwarding[name]))];
 }
 
 /**
@@ -144,19 +146,15 @@ function compareEndpoints(
   const after = next === undefined ? [] : listsOf(next);
   const finders = after.map((list) => new EndpointFinder(list));
   const lost = new Set<EndpointKey>();
-  for (const list of listsOf(previous)) {
-    for (let i = 0; i < list.length; i += 1) {
-      if (!isFound(finders, list, i)) lost.add(list.key(i));
+  for (const name of listNames) {
+    const list = previous[name];
+    // What stays where it was is not lost.
+    for (const i of list.changedAt(next?.[name] ?? EndpointList.empty[list.family])) {
+      if (finders.every((finder) => finder.indexOf(list, i) < 0)) lost.add(list.key(i));
     }
   }
   const isFirst = !listsOf(previous).some(hasAny) && after.some(hasAny);
   return { lost, gained: isFirst ? 'first' : 'more' };
-}
-
-/** Without a closure: it is asked for each endpoint of each change. */
-function isFound(finders: readonly EndpointFinder[], list: EndpointList, index: number): boolean {
-  for (const finder of finders) if (finder.indexOf(list, index) >= 0) return true;
-  return false;
 }
 
 function hasAny({ length }: EndpointList): boolean {
@@ -164,7 +162,7 @@ function hasAny({ length }: EndpointList): boolean {
 }
 
 function sameLists(a: Forwarding, b: Forwarding): boolean {
-  return a.serving.equals(b.serving) && a.cluster.equals(b.cluster) && a.local.equals(b.local);
+  return listNames.every((name) => a[name].equals(b[name]));
 }
 
 /** By what entries of one family and protocol are selected. */

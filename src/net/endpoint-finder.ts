@@ -40,9 +40,7 @@ export class EndpointFinder {
 
   /** The indexes of the endpoints of `other`, of one family, that this list does not have. */
   missing(other: EndpointList): number[] {
-    const indexes: number[] = [];
-    for (let i = 0; i < other.length; i += 1) if (this.indexOf(other, i) < 0) indexes.push(i);
-    return indexes;
+    return other.changedAt(this.#list).filter((i) => this.indexOf(other, i) < 0);
   }
 
   /** Whether the list has the endpoint with this key, of its family. */
@@ -58,15 +56,14 @@ export class EndpointFinder {
 
   #look(other: EndpointList, index: number): number {
     const { length } = this.#list;
-    for (let i = 0; i < length; i += 1) {
-      const at = (this.#from + i) % length;
-      if (!this.#list.sameAt(at, other, index)) continue;
-      this.#comparisonsLeft -= i;
-      this.#from = at + 1;
-      return at;
+    let at = this.#from;
+    if (at >= length || !this.#list.sameAt(at, other, index)) {
+      at = this.#list.find(other, index, this.#from);
+      if (at < 0) at = this.#list.find(other, index);
+      this.#comparisonsLeft -= at < 0 ? length : (at - this.#from + length) % length;
     }
-    this.#comparisonsLeft -= length;
-    return -1;
+    if (at >= 0) this.#from = at + 1;
+    return at;
   }
 }
 

@@ -9,6 +9,9 @@ export const endpointBytes = { IPv4: 8, IPv6: 20 } as const satisfies Record<Fam
  */
 export type EndpointKey = number | string;
 
+/** To compare texts takes as long as to compare this number of endpoints. */
+const comparedSingly = 8;
+
 /** The key of the address and port (network order) that start at byte `at` of `bytes`. */
 export function endpointKey(family: Family, bytes: Uint8Array, at: number): EndpointKey {
   const b = bytes;
@@ -57,6 +60,11 @@ export class EndpointList {
   /** The list whose packed endpoints are the first `length` bytes. They are copied. */
   static from(family: Family, bytes: Uint8Array, length: number = bytes.length): EndpointList {
     return new EndpointList(family, latin1Of(bytes, length));
+  }
+
+  /** The list whose packed endpoints are these bytes, a character for each. */
+  static ofLatin1(family: Family, latin1: string): EndpointList {
+    return new EndpointList(family, latin1);
   }
 
   static of(
@@ -158,6 +166,55 @@ export class EndpointList {
       if (this.latin1.charCodeAt(a + i) !== other.latin1.charCodeAt(b + i)) return false;
     }
     return true;
+  }
+
+  /** The index, from `from` on, of the endpoint at `index` of `other`, of one family; -1 = none. */
+  find(other: EndpointList, index: number, from = 0): number {
+    const stride = endpointBytes[this.family];
+    const sought = other.run(index);
+    let at = this.latin1.indexOf(sought, from * stride);
+    // The same bytes across two endpoints are rare, as each ends with zeros.
+    while (at % stride > 0) at = this.latin1.indexOf(sought, at + 1);
+    return at < 0 ? -1 : at / stride;
+  }
+
+  /**
+   * The indexes at which `other` has another endpoint, or none, ascending. The time that it takes
+   * follows their number: what is equal is compared as text.
+   */
+  changedAt(other: EndpointList): number[] {
+    const found: number[] = [];
+    const shorter = Math.min(this.length, other.length);
+    this.#compare(other, 0, shorter, found);
+    for (let i = shorter; i < this.length; i += 1) found.push(i);
+    return found;
+  }
+
+  #compare(other: EndpointList, from: number, to: number, found: number[]): void {
+    if (to - from < comparedSingly) {
+      for (let i = from; i < to; i += 1) if (!this.sameAt(i, other, i)) found.push(i);
+    } else if (this.run(from, to - from) !== other.run(from, to - from)) {
+      const middle = (from + to) >> 1;
+      this.#compare(other, from, middle, found);
+      this.#compare(other, middle, to, found);
+    }
+  }
+
+  /** The bytes of `count` endpoints from `index` on, a character for each. */
+  run(index: number, count = 1): string {
+    const stride = endpointBytes[this.family];
+    return this.latin1.slice(index * stride, (index + count) * stride);
+  }
+
+  /** In a sorted list, the index of the first endpoint that is not before this one (a `run`). */
+  lowerBound(one: string): number {
+    let [low, high] = [0, this.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.run(middle) < one) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 
   /** Same endpoints in the same order. */

@@ -11,7 +11,21 @@ import {
   endpointKey,
 } from '../net/endpoint-list.ts';
 import type { List } from '../net/list.ts';
-import { addressAt, Condition, type EndpointSlice, type ServicePort } from './types.ts';
+import {
+  type Candidates,
+  gatherAgain,
+  type Here,
+  type Run,
+  remember,
+  rememberedMin,
+} from './gathered.ts';
+import {
+  addressAt,
+  Condition,
+  type EndpointSlice,
+  type Service,
+  type ServicePort,
+} from './types.ts';
 
 /**
  * Facts about a candidate: the `Condition` bits, and the meaning of its zone hints on this node.
@@ -25,19 +39,6 @@ export const EndpointFlag = {
   /** It names no node, and its address is one of those of this node's pods. */
   maybeLocal: 256,
 } as const;
-
-export interface Candidates {
-  /** Ascending by packed bytes, without duplicates. */
-  readonly endpoints: EndpointList;
-  /** `EndpointFlag` bits of each endpoint. */
-  readonly flags: Uint16Array;
-}
-
-/** Endpoints of one slice, with the number that the slice gives to the port, in host order. */
-interface Run {
-  readonly slice: EndpointSlice;
-  readonly number: number;
-}
 
 const noRuns: readonly Run[] = [];
 
@@ -56,28 +57,21 @@ interface Expected {
 /** Most Services have one port, which is found faster without a Map. */
 const searchedMax = 4;
 
-/** What endpoints are compared with. */
-export interface Here {
-  /** This node's zone; empty = none. No hint contains the empty zone. */
-  readonly zone: string;
-  /** Where pods of this node are, as far as is known; default: nothing is. */
-  readonly podCIDRs?: readonly CIDR[];
-}
-
 /** Which slices have endpoints of each port of a Service in one family. */
 export class CandidateIndex {
   readonly #family: Family;
-  readonly #zone: string;
-  readonly #podCIDRs: readonly CIDR[];
+  readonly #here: Here;
+  readonly #service: Service | undefined;
   #expected: readonly Expected[] = [];
   /** The expected ports by `portKey`, and the runs of each, if there are many. */
   #byKey: Map<string, Expected> | undefined;
   #byPort: Map<ServicePort, Expected> | undefined;
 
-  constructor(family: Family, { podCIDRs = [], zone }: Here) {
+  /** With the Service, what was gathered of it last is used again. */
+  constructor(family: Family, here: Here, service?: Service) {
     this.#family = family;
-    this.#zone = zone;
-    this.#podCIDRs = podCIDRs;
+    this.#here = here;
+    this.#service = service;
   }
 
   /**
@@ -177,7 +171,20 @@ export class CandidateIndex {
     limit: number = Number.POSITIVE_INFINITY,
   ): Generator<undefined, Candidates> {
     const count = this.count(port);
-    const most = Math.min(count, limit);
+    const service = this.#service;
+    if (service === undefined || count < rememberedMin || count > limit) {
+      return yield* this.#gatherAll(port, Math.min(count, limit), count);
+    }
+    const name = `${this.#family} ${portKey(port)}`;
+    const from = { here: this.#here, runs: this.#runsOf(port) };
+    const candidates =
+      gatherAgain(service, name, from, (...of) => this.#flagsOf(...of)) ??
+      (yield* this.#gatherAll(port, count, count));
+    if (candidates.flags.length === count) remember(service, name, { ...from, candidates });
+    return candidates;
+  }
+
+  *#gatherAll(port: ServicePort, most: number, count: number): Generator<undefined, Candidates> {
     const isOneStep = 2 * count <= endpointsAStep;
     const length = most * endpointBytes[this.#family];
     // Between two steps other Services are resolved: what these share can only serve one step.
@@ -207,19 +214,26 @@ export class CandidateIndex {
       const conditions = slice.conditions.charCodeAt(i);
       if (!chosen(conditions)) continue;
       pack(slice, i, number, bytes, into.filled);
-      const maybeLocal = this.#isMaybeLocal(slice, i) ? EndpointFlag.maybeLocal : 0;
-      const ofZone = zoneFlags(slice.zoneHints?.at(i), this.#zone);
-      flags[into.filled] = conditions | ofZone | maybeLocal;
+      flags[into.filled] = this.#flagsOf(slice, i);
       into.filled += 1;
     }
   }
 
+  #flagsOf(slice: EndpointSlice, i: number): number {
+    const maybeLocal = this.#isMaybeLocal(slice, i) ? EndpointFlag.maybeLocal : 0;
+    const ofZone = zoneFlags(slice.zoneHints?.at(i), this.#here.zone);
+    return slice.conditions.charCodeAt(i) | ofZone | maybeLocal;
+  }
+
   #isMaybeLocal(slice: EndpointSlice, i: number): boolean {
-    if (this.#podCIDRs.length === 0 || (slice.places?.[i]?.node ?? '') !== '') return false;
+    const { podCIDRs = noCIDRs } = this.#here;
+    if (podCIDRs.length === 0 || (slice.places?.[i]?.node ?? '') !== '') return false;
     const address = addressAt(slice, i);
-    return this.#podCIDRs.some((cidr) => cidrContains(cidr, address));
+    return podCIDRs.some((cidr) => cidrContains(cidr, address));
   }
 }
+
+const noCIDRs: readonly CIDR[] = [];
 
 /** Name and protocol identify a port within a Service and within a slice. */
 export function portKey({ name, protocol }: Pick<ServicePort, 'name' | 'protocol'>): string {

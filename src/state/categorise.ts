@@ -1,6 +1,7 @@
 /** Which endpoints traffic of each policy may reach (behaviour document 5.3). */
 import { EndpointList, endpointBytes } from '../net/endpoint-list.ts';
-import { type Candidates, EndpointFlag } from './candidates.ts';
+import { EndpointFlag } from './candidates.ts';
+import type { Candidates } from './gathered.ts';
 import type { PortPolicy } from './paths.ts';
 import { usesCluster, usesLocal } from './policy.ts';
 import { type TopologyMode, topologyFlag, topologyMode } from './topology.ts';
@@ -13,6 +14,7 @@ export interface Pools
 }
 
 type Predicate = (flags: number) => boolean;
+type Flags = Uint16Array | readonly number[];
 
 /** Which endpoints are used. */
 interface Choice {
@@ -34,7 +36,8 @@ const servesTerminating: Predicate = (flags) => (flags & servingTerminating) ===
 const servingTerminating = EndpointFlag.serving | EndpointFlag.terminating;
 const readyLocal = EndpointFlag.ready | EndpointFlag.local;
 
-export function choose(flags: Uint16Array, policy: PortPolicy): Choices {
+/** `flags`: those of all endpoints, or each value of these once. */
+export function choose(flags: Flags, policy: PortPolicy): Choices {
   return {
     cluster: usesCluster(policy) ? clusterChoice(flags) : undefined,
     local: usesLocal(policy) ? localChoice(flags) : undefined,
@@ -42,27 +45,36 @@ export function choose(flags: Uint16Array, policy: PortPolicy): Choices {
 }
 
 export function categorise({ endpoints, flags }: Candidates, policy: PortPolicy): Pools {
-  const choices = choose(flags, policy);
+  const kinds = kindsOf(flags);
+  const choices = choose(kinds, policy);
   const inCluster = choices.cluster?.takes ?? none;
   const inLocal = choices.local?.takes ?? none;
   const isHairpin: Predicate = (flag) =>
     (flag & EndpointFlag.local) !== 0 && (inCluster(flag) || inLocal(flag));
   const isMaybeLocal: Predicate = (flag) =>
     (flag & EndpointFlag.maybeLocal) !== 0 && inCluster(flag);
-  const local = select(endpoints, flags, inLocal);
-  const hairpin = select(endpoints, flags, isHairpin);
+  let made: Map<string, EndpointList> | undefined;
+  const select = (chosen: Predicate): EndpointList => {
+    if (!isAny(kinds, chosen)) return EndpointList.empty[endpoints.family];
+    const taken = kinds.filter(chosen);
+    if (taken.length === kinds.length) return endpoints;
+    made ??= new Map();
+    const name = taken.join();
+    const list = made.get(name) ?? selected(endpoints, flags, taken);
+    made.set(name, list);
+    return list;
+  };
   return {
-    cluster: select(endpoints, flags, inCluster),
-    local,
-    // Hairpin endpoints include the local ones, so equal lengths mean equal lists.
-    hairpin: hairpin.length === local.length ? local : hairpin,
-    maybeLocal: isAny(flags, isMaybeLocal) ? select(endpoints, flags, isMaybeLocal) : undefined,
-    serving: select(endpoints, flags, (flag) => (flag & EndpointFlag.serving) !== 0),
-    hasAny: isAny(flags, (flag) => (flag & EndpointFlag.ready) !== 0 || servesTerminating(flag)),
+    cluster: select(inCluster),
+    local: select(inLocal),
+    hairpin: select(isHairpin),
+    maybeLocal: isAny(kinds, isMaybeLocal) ? select(isMaybeLocal) : undefined,
+    serving: select((flag) => (flag & EndpointFlag.serving) !== 0),
+    hasAny: isAny(kinds, (flag) => (flag & EndpointFlag.ready) !== 0 || servesTerminating(flag)),
   };
 }
 
-function clusterChoice(flags: Uint16Array): Choice {
+function clusterChoice(flags: Flags): Choice {
   const topology = topologyMode(flags);
   const asked = EndpointFlag.ready | topologyFlag[topology];
   // A topology mode is used only if a ready endpoint matches it: so none is ready here.
@@ -70,7 +82,7 @@ function clusterChoice(flags: Uint16Array): Choice {
 }
 
 /** Topology never applies to policy Local: a local endpoint hinted for another zone counts. */
-function localChoice(flags: Uint16Array): Choice {
+function localChoice(flags: Flags): Choice {
   return fallback(
     flags,
     'none',
@@ -81,7 +93,7 @@ function localChoice(flags: Uint16Array): Choice {
 
 /** If no endpoint is ready, terminating ones that still serve are used. */
 function fallback(
-  flags: Uint16Array,
+  flags: Flags,
   topology: TopologyMode,
   first: Predicate,
   second: Predicate,
@@ -114,24 +126,44 @@ export function whyNot(
 }
 
 /** Most lists are so short that `some` would take longer to begin. */
-function isAny(flags: Uint16Array, chosen: Predicate): boolean {
+function isAny(flags: Flags, chosen: Predicate): boolean {
   for (let i = 0; i < flags.length; i += 1) if (chosen(flags[i]!)) return true;
   return false;
 }
 
-/** Returns `endpoints` itself if all are chosen, which is the usual case and saves memory. */
-function select(endpoints: EndpointList, flags: Uint16Array, chosen: Predicate): EndpointList {
-  let count = 0;
-  for (let i = 0; i < flags.length; i += 1) if (chosen(flags[i]!)) count += 1;
-  if (count === flags.length) return endpoints;
-  if (count === 0) return EndpointList.empty[endpoints.family];
-  const stride = endpointBytes[endpoints.family];
-  const bytes = new Uint8Array(count * stride);
-  let at = 0;
+const kindsMax = 2 * EndpointFlag.maybeLocal;
+/** 1 for kinds of one list, while that is read. */
+const marks = new Uint8Array(kindsMax);
+
+/** Each value of the flags once: whatever they decide is decided for each value. */
+function kindsOf(flags: Uint16Array): readonly number[] {
+  const kinds: number[] = [];
   for (let i = 0; i < flags.length; i += 1) {
-    if (!chosen(flags[i]!)) continue;
-    endpoints.copy(i, bytes, at);
-    at += stride;
+    const flag = flags[i]!;
+    if (marks[flag] === 1) continue;
+    marks[flag] = 1;
+    kinds.push(flag);
   }
-  return EndpointList.from(endpoints.family, bytes);
+  for (const kind of kinds) marks[kind] = 0;
+  return kinds;
+}
+
+/** Those of these kinds. Most follow one another, and are copied together. */
+function selected(
+  endpoints: EndpointList,
+  flags: Uint16Array,
+  kinds: readonly number[],
+): EndpointList {
+  const stride = endpointBytes[endpoints.family];
+  const bytes = endpoints.bytes();
+  let length = 0;
+  for (const kind of kinds) marks[kind] = 1;
+  for (let from = 0; from < flags.length; from += 1) {
+    const first = from;
+    while (from < flags.length && marks[flags[from]!] === 1) from += 1;
+    bytes.copyWithin(length, first * stride, from * stride);
+    length += (from - first) * stride;
+  }
+  for (const kind of kinds) marks[kind] = 0;
+  return EndpointList.from(endpoints.family, bytes, length);
 }

@@ -22,7 +22,26 @@ import type { Forwarding } from './types.ts';
 export function keepOrder(previous: EndpointList, next: EndpointList): EndpointList {
   if (previous.equals(next)) return previous;
   if (previous.length === 0 || next.length === 0) return next;
+  const { holes, fillers } = fewMoves(previous, next) ?? allMoves(previous, next);
+  if (holes.length === 0 && next.length === previous.length) return previous;
+  const stride = endpointBytes[next.family];
+  const bytes = Buffer.alloc(next.length * stride);
+  bytes.write(previous.latin1, 'latin1');
+  for (const [i, hole] of holes.entries()) next.copy(fillers[i]!, bytes, hole * stride);
+  const ordered = EndpointList.from(next.family, bytes);
+  if (next.length >= fewMovesMin) sources.set(ordered, next);
+  return ordered;
+}
 
+/** What it takes to get from one order to another. */
+interface Moves {
+  /** The free positions, ascending. */
+  readonly holes: readonly number[];
+  /** The indexes of what comes there, ascending. */
+  readonly fillers: readonly number[];
+}
+
+function allMoves(previous: EndpointList, next: EndpointList): Moves {
   const finder = new EndpointFinder(next);
   const isPlaced = new Uint8Array(next.length);
   const holes: number[] = [];
@@ -31,29 +50,81 @@ export function keepOrder(previous: EndpointList, next: EndpointList): EndpointL
     if (at < 0 || isPlaced[at] === 1) holes.push(i);
     else isPlaced[at] = 1;
   }
-  if (holes.length === 0 && next.length === previous.length) return previous;
-  return place(previous, next, holes, isPlaced);
+  let filler = -1;
+  const fillers = holes.map(() => {
+    filler = isPlaced.indexOf(0, filler + 1);
+    return filler;
+  });
+  return { holes, fillers };
+}
+
+/** The lists, sorted as resolving sorts them, that were brought into the order of others. */
+const sources = new WeakMap<EndpointList, EndpointList>();
+/** Of shorter lists it is not remembered: to compare all is as fast. */
+const fewMovesMin = 64;
+/** Endpoints that come and go, with which it is faster than to compare all. */
+const fewMovesMax = 32;
+
+/**
+ * The same for long lists of which few endpoints come and go: those are found by comparing sorted
+ * lists, which have the rest in one order. Undefined: there are too many.
+ */
+function fewMoves(previous: EndpointList, next: EndpointList): Moves | undefined {
+  if (next.length < fewMovesMin) return undefined;
+  const source = sources.get(previous) ?? previous;
+  const changes = sortedChanges(source, next, fewMovesMax);
+  if (changes === undefined) return undefined;
+  const come = new Set(changes.come.map((i) => next.key(i)));
+  // It has moved: the lists are not in one order.
+  if (changes.gone.some((i) => come.has(source.key(i)))) return undefined;
+  const isAt = (list: EndpointList, of: EndpointList) => {
+    const finder = new EndpointFinder(list);
+    return (index: number): number => finder.indexOf(of, index);
+  };
+  const gone = new Set(changes.gone.map(isAt(previous, source)));
+  const tail = Array.from(
+    { length: Math.max(0, previous.length - next.length) },
+    (_, i) => next.length + i,
+  ).filter((i) => !gone.has(i));
+  const holes = [...gone].filter((i) => i < next.length).sort((a, b) => a - b);
+  for (let i = previous.length; i < next.length; i += 1) holes.push(i);
+  const fillers = [...changes.come, ...tail.map(isAt(next, previous))].sort((a, b) => a - b);
+  return holes.length === fillers.length ? { holes, fillers } : undefined;
 }
 
 /**
- * `previous` cut or extended to the length of `next`, with the unplaced endpoints in the free
- * positions.
+ * The indexes of endpoints that go and come between two lists in one order; undefined: those are
+ * more than `most`, as in lists that have no order in common.
  */
-function place(
-  previous: EndpointList,
-  next: EndpointList,
-  holes: readonly number[],
-  isPlaced: Uint8Array,
-): EndpointList {
-  const stride = endpointBytes[next.family];
-  const bytes = new Uint8Array(next.length * stride);
-  bytes.set(previous.bytes().subarray(0, bytes.length));
-  let filler = -1;
-  for (const hole of holes) {
-    filler = isPlaced.indexOf(0, filler + 1);
-    next.copy(filler, bytes, hole * stride);
+function sortedChanges(before: EndpointList, after: EndpointList, most: number) {
+  const gone: number[] = [];
+  const come: number[] = [];
+  let [i, j] = [0, 0];
+  while (i < before.length || j < after.length) {
+    const run = runLength(before, i, after, j);
+    i += run;
+    j += run;
+    const isOver = j === after.length;
+    if (i < before.length && (isOver || before.run(i) < after.run(j))) gone.push(i++);
+    else if (!isOver) come.push(j++);
+    if (gone.length + come.length > most) return undefined;
   }
-  return EndpointList.from(next.family, bytes);
+  return { gone, come };
+}
+
+/** How many endpoints are equal from there on. */
+function runLength(before: EndpointList, i: number, after: EndpointList, j: number): number {
+  const most = Math.min(before.length - i, after.length - j);
+  let length = 0;
+  let grows = true;
+  for (let step = 1; step > 0 && length < most; ) {
+    const count = Math.min(step, most - length);
+    const isSame = before.run(i + length, count) === after.run(j + length, count);
+    if (isSame) length += count;
+    grows &&= isSame;
+    step = grows ? 2 * step : step >> 1;
+  }
+  return length;
 }
 
 /**

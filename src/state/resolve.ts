@@ -25,11 +25,12 @@ import {
   slotsWithin,
   unaskedSlotsMax,
 } from './budget.ts';
-import { CandidateIndex, type Candidates, type Here, portKey, portsAStep } from './candidates.ts';
+import { CandidateIndex, portKey, portsAStep } from './candidates.ts';
 import { categorise, type Pools } from './categorise.ts';
 import { asksForSlots, type DealingHere, dealInSteps, type Starting } from './deal.ts';
 import type { EndpointHealth } from './detection.ts';
 import { allowedExternalIPs, type ExternalIPRules } from './external-ips.ts';
+import type { Candidates, Here } from './gathered.ts';
 import type { NamespaceShares } from './namespace-shares.ts';
 import { type NodeSockets, noSockets } from './node-sockets.ts';
 import { type PortPaths, type PortPolicy, pathsOf } from './paths.ts';
@@ -205,7 +206,7 @@ class FamilyPart {
       nodeInSourceRanges: false,
       healthCheckNodePort: healthCheckNodePort(service),
     };
-    this.#candidates = new CandidateIndex(family, context);
+    this.#candidates = new CandidateIndex(family, context, service);
   }
 
   /** Says which clients may connect to load balancers of the Service. */
@@ -266,7 +267,7 @@ class FamilyPart {
     const share = shareOf(asked, within, this.#frontendCount());
     this.#endpointsMax = Math.min(this.#endpointsMax, share);
     if (this.#endpointsMax === Number.POSITIVE_INFINITY) return false;
-    this.#candidates = new CandidateIndex(this.#family, this.#context);
+    this.#candidates = new CandidateIndex(this.#family, this.#context, this.#service);
     return true;
   }
 

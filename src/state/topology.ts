@@ -15,7 +15,7 @@ export const topologyFlag = {
  * the same for its zone. Endpoints that are not ready do not matter. `flags` are `EndpointFlag`
  * bits.
  */
-export function topologyMode(flags: Uint16Array): TopologyMode {
+export function topologyMode(flags: Iterable<number>): TopologyMode {
   const { every, some } = survey(flags);
   if ((every & EndpointFlag.nodeHinted) !== 0 && (some & topologyFlag.SameNode) !== 0) {
     return 'SameNode';
@@ -27,7 +27,7 @@ export function topologyMode(flags: Uint16Array): TopologyMode {
 }
 
 /** The hint flags that every ready endpoint has, and those that at least one has. */
-function survey(flags: Uint16Array): { readonly every: number; readonly some: number } {
+function survey(flags: Iterable<number>): { readonly every: number; readonly some: number } {
   let every: number = EndpointFlag.nodeHinted | EndpointFlag.zoneHinted;
   let some = 0;
   for (const flag of flags) {

@@ -81,8 +81,8 @@ export class FrontendWriter {
   ): void {
     const oldLength = before?.length ?? 0;
     const newLength = after?.length ?? 0;
-    for (let i = 0; i < oldLength && i < newLength; i += 1) {
-      if (isSame(before!, after!, i)) continue;
+    for (const i of before === undefined || after === undefined ? [] : changed(before, after)) {
+      if (i >= oldLength) break;
       this.#to('delete', set).keyIndex(key, i);
       this.#endpoints(set, key, i, i + 1, after!);
       this.#drifted('wrong');
@@ -166,10 +166,11 @@ export class FrontendWriter {
   }
 }
 
-function isSame(before: EndpointList | ObservedPool, after: EndpointList, index: number): boolean {
-  return before instanceof ObservedPool
-    ? before.agrees(index, after)
-    : after.sameAt(index, before, index);
+/** The indexes of `after` at which `before` has another endpoint, or none, ascending. */
+function changed(before: EndpointList | ObservedPool, after: EndpointList): readonly number[] {
+  if (!(before instanceof ObservedPool)) return after.changedAt(before);
+  const indexes = Array.from({ length: Math.min(before.length, after.length) }, (_, i) => i);
+  return indexes.filter((i) => !before.agrees(i, after));
 }
 
 /** The verdict and the element's comment in nft's words; undefined = none. */

@@ -130,9 +130,9 @@ function poolDifference(
   }
   const gone = new Map<EndpointKey, number>();
   const come = new Map<EndpointKey, number>();
-  const shorter = Math.min(before.length, after.length);
-  for (let i = 0; i < Math.max(before.length, after.length); i += 1) {
-    if (i < shorter && before.sameAt(i, after, i)) continue;
+  const changed = before.changedAt(after);
+  for (let i = before.length; i < after.length; i += 1) changed.push(i);
+  for (const i of changed) {
     const [was, is] = [keyAt(before, i), keyAt(after, i)];
     if (was !== undefined && !come.delete(was)) gone.set(was, i);
     if (is !== undefined && !gone.delete(is)) come.set(is, i);

@@ -34,6 +34,17 @@ it('the endpoint finder finds the endpoints of the list in any order of question
   );
 });
 
+it('two lists differ at the indexes that are named', () => {
+  fc.assert(
+    fc.property(family, ids, fc.array(fc.nat(60)), fc.nat(40), (family, has, other, from) => {
+      const all = [...has.slice(0, from), ...other];
+      const named = listOf(family, has).changedAt(listOf(family, all));
+      expect(named).toEqual([...has.keys()].filter((i) => has[i] !== all[i]));
+    }),
+    { numRuns: 500 },
+  );
+});
+
 it('the endpoint finder finds nothing in an empty list', () => {
   const finder = new EndpointFinder(EndpointList.empty.IPv4);
   const other = listOf('IPv4', [1, 2]);

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { CandidateIndex, EndpointFlag } from '../../../src/state/candidates.ts';
 import { finish } from '../../../src/state/steps.ts';
 import type { EndpointSlice, ServicePort } from '../../../src/state/types.ts';
-import { column, slice, slicePort } from './build.ts';
+import { column, service, slice, slicePort } from './build.ts';
 
 const port: ServicePort = { name: 'http', port: 80, protocol: 'TCP', nodePort: 0 };
 const { ready, serving, terminating } = EndpointFlag;
@@ -58,6 +58,53 @@ it('candidates are sorted without duplicates, for few and many', () => {
       },
     ),
     { numRuns: 300 },
+  );
+});
+
+/** A slice with an endpoint for each number, of one of two /16, whose conditions follow from it. */
+function numbered(numbers: readonly number[]): EndpointSlice {
+  const conditions = [ready | serving, serving | terminating, 0];
+  return slice(
+    {},
+    {
+      ports: [slicePort('http', 8080)],
+      length: numbers.length,
+      addresses: column(...numbers.flatMap((n) => [10, n >> 16, (n >> 8) & 255, n & 255])),
+      conditions: column(...numbers.map((n) => conditions[n % 3]!)),
+    },
+  );
+}
+
+it('what is gathered again after changes of slices is what would be gathered first', () => {
+  const change = fc.record({
+    at: fc.nat(5),
+    gone: fc.array(fc.nat(120), { maxLength: 3 }),
+    come: fc.array(fc.nat(2000), { maxLength: 3 }),
+    zone: fc.constantFrom('', 'a'),
+  });
+  fc.assert(
+    fc.property(fc.array(change, { maxLength: 12 }), (changes) => {
+      const one = service();
+      const heres = { '': { zone: '' }, a: { zone: 'a' } };
+      let numbers = [0, 1, 2, 3, 4, 5].map((at) =>
+        Array.from({ length: at < 4 ? 90 : 0 }, (_, i) => 100 * at + 7 * i),
+      );
+      let slices = numbers.map(numbered);
+      for (const { at, gone, come, zone } of changes) {
+        const next = [...(numbers[at] ?? []).filter((_, i) => !gone.includes(i)), ...come];
+        numbers = numbers.with(at, next);
+        slices = slices.with(at, numbered(next));
+        const [again, first] = [one, undefined].map((known) => {
+          const index = new CandidateIndex('IPv4', heres[zone], known);
+          index.expect([port], 0);
+          for (const each of slices) index.add(each, 0);
+          return finish(index.gather(port));
+        });
+        expect(again!.endpoints.texts()).toEqual(first!.endpoints.texts());
+        expect(again!.flags).toEqual(first!.flags);
+      }
+    }),
+    { numRuns: 200 },
   );
 });
 

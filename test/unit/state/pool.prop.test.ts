@@ -20,6 +20,17 @@ const lists = fc.record({
   next: ids,
 });
 
+function sorted(list: EndpointList): EndpointList {
+  return list.picked(Uint32Array.from(list.sorted()));
+}
+
+/** What stays below the new length stays there; the others fill the holes in their order. */
+function inOrderOf(previous: readonly string[], next: readonly string[]): string[] {
+  const stays = next.map((_, i) => next.includes(previous[i] ?? ''));
+  const others = next.filter((one) => !stays[previous.indexOf(one)]);
+  return stays.map((isSame, i) => (isSame ? previous[i]! : others.shift()!));
+}
+
 /** Positions of the pool that a mode has to write. */
 function changedPositions(previous: readonly string[], result: readonly string[]): number {
   return result.filter((endpoint, i) => endpoint !== previous[i]).length;
@@ -73,6 +84,32 @@ describe('keepOrder', () => {
             expect(other.text(i)).toBe(endpoint);
         });
       }),
+    );
+  });
+
+  it('does the same with long lists of which little changes, again and again', () => {
+    const some = { minLength: 90, maxLength: 120 };
+    const steps = fc.array(
+      fc.record({
+        gone: fc.array(fc.nat(200)),
+        come: fc.array(fc.nat(200)),
+        isSorted: fc.boolean(),
+      }),
+    );
+    const family = fc.constantFrom<Family>('IPv4', 'IPv6');
+    fc.assert(
+      fc.property(family, fc.uniqueArray(fc.nat(200), some), steps, (family, first, changes) => {
+        let known = first;
+        let ordered = sorted(listOf(family, known));
+        for (const { gone, come, isSorted } of changes) {
+          known = [...new Set([...known.filter((id) => !gone.includes(id)), ...come])];
+          const next = isSorted ? sorted(listOf(family, known)) : listOf(family, known);
+          const before = ordered.texts();
+          ordered = keepOrder(ordered, next);
+          expect(ordered.texts()).toEqual(inOrderOf(before, next.texts()));
+        }
+      }),
+      { numRuns: 100 },
     );
   });
 
