@@ -7,13 +7,14 @@
  * at the same time, each on a node of its own.
  */
 import { spawn } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { buildProduct, withCluster } from './lib/api-rig.ts';
 import type { Extent } from './lib/extent.ts';
 import { KubeProxy } from './lib/kube-proxy.ts';
 import { inNamespace, type Namespace } from './lib/namespace.ts';
 import { NodesOfApi } from './lib/nodes-of-api.ts';
+import { threadMs, threadsOf } from './lib/processor-time.ts';
 import { Product } from './lib/product.ts';
 import { RealApi } from './lib/real-api.ts';
 import { number, table } from './lib/stats.ts';
@@ -174,23 +175,14 @@ function begin(pid: number): () => Idle {
 
 /** Sums of all threads since they began. */
 function activity(pid: number) {
-  const tasks = readdirSync(`/proc/${pid}/task`).map((task) => `/proc/${pid}/task/${task}`);
+  const tasks = threadsOf(pid);
   let cpuSeconds = 0;
   let switches = 0;
   for (const task of tasks) {
-    cpuSeconds += cpuSecondsOf(task);
+    cpuSeconds += threadMs(task) / 1000;
     const status = readFileSync(`${task}/status`, 'utf8');
     for (const [, count] of status.matchAll(/ctxt_switches:\s+([0-9]+)/g))
       switches += Number(count);
   }
   return { cpuSeconds, switches, threads: tasks.length };
-}
-
-/** Of a thread, by its folder in `/proc`. A kernel without schedstat counts in units of 10 ms. */
-function cpuSecondsOf(task: string): number {
-  if (existsSync(`${task}/schedstat`)) {
-    return Number(readFileSync(`${task}/schedstat`, 'utf8').split(' ')[0]) / 1e9;
-  }
-  const [user, system] = readFileSync(`${task}/stat`, 'utf8').split(') ')[1]!.split(' ').slice(11);
-  return (Number(user) + Number(system)) / 100;
 }

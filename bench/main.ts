@@ -1,7 +1,8 @@
 /**
  * `npm run bench` runs all benchmarks, `npm run bench -- boundary load` some. One question a file.
  * With `--whole`, those that would take long measure all of their cases; `--minutes` says how long
- * the chaos of `failures` takes, and `--services` gives the one size that `path` measures.
+ * the chaos of `failures` takes, `--services` gives the one size that `path` measures, and `--rate`
+ * how many changes a second `change` makes.
  * `--record` writes what was measured to `results/NAME.json`.
  */
 import { parseArgs } from 'node:util';
@@ -14,6 +15,7 @@ import { apiStart } from './api-start.ts';
 import { apiStorm } from './api-storm.ts';
 import { askQuestion } from './ask.ts';
 import { boundary } from './boundary.ts';
+import { change } from './change.ts';
 import { connect } from './connect.ts';
 import { connectTime } from './connect-time.ts';
 import { cost } from './cost.ts';
@@ -35,7 +37,9 @@ import { path } from './path.ts';
 import { probes } from './probes.ts';
 import { reading } from './reading.ts';
 import { repair } from './repair.ts';
+import { rollout } from './rollout.ts';
 import { scaleOut } from './scale-out.ts';
+import { scrape } from './scrape.ts';
 import { sockets } from './sockets.ts';
 import { sourceRanges } from './source-ranges.ts';
 import { tenant } from './tenant.ts';
@@ -49,12 +53,13 @@ const { values, positionals: asked } = parseArgs({
     record: { type: 'boolean', default: false },
     minutes: { type: 'string', default: '1' },
     services: { type: 'string' },
+    rate: { type: 'string', default: '50' },
   },
   allowPositionals: true,
 });
 
 /** The number that follows the flag. Anything else ends the program before it measures. */
-function numberOf(flag: 'minutes' | 'services', text: string): number {
+function numberOf(flag: 'minutes' | 'services' | 'rate', text: string): number {
   const number = Number(text);
   if (/^[0-9.]{1,9}$/.test(text) && number > 0) return number;
   console.error(`bench: --${flag} must be a number above 0, not '${text}'`);
@@ -62,6 +67,7 @@ function numberOf(flag: 'minutes' | 'services', text: string): number {
 }
 
 const minutes = numberOf('minutes', values.minutes);
+const rate = numberOf('rate', values.rate);
 const services = values.services === undefined ? undefined : numberOf('services', values.services);
 
 const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> = {
@@ -84,6 +90,9 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   'api-start': apiStart,
   'api-change': apiChange,
   'api-churn': apiChurn,
+  change: () => change(rate),
+  rollout,
+  scrape,
   memory,
   heap,
   cost,

@@ -1,12 +1,13 @@
 /**
- * The other lower bound of a start: a Node process that reads the same lists over TLS at the same
- * time up to the end of each, and does nothing with them.
+ * The other lower bound: a Node process that reads the same lists over TLS at the same time up to
+ * the end of each, and does nothing with them. With `--follow` it then prints a line, and reads the
+ * changes until its standard input ends.
  *
- *     node bare-read.ts KUBECONFIG CONTENT-TYPE
+ *     node bare-read.ts KUBECONFIG CONTENT-TYPE [--follow]
  */
 import { ApiClient } from '../../src/source/kubernetes/client.ts';
 
-const [kubeconfigPath = '', contentType = ''] = process.argv.slice(2);
+const [kubeconfigPath = '', contentType = '', follow] = process.argv.slice(2);
 const client = await ApiClient.open({
   kubeconfigPath,
   masterUrl: '',
@@ -22,13 +23,12 @@ const query = {
   resourceVersionMatch: 'NotOlderThan',
 };
 const paths = ['/api/v1/services', '/apis/discovery.k8s.io/v1/endpointslices'];
-await Promise.all(paths.map(readToBookmark));
-process.exit(0);
+await Promise.all(paths.map((path) => new Promise<void>((listed) => void read(path, listed))));
+if (follow === undefined) process.exit(0);
+console.log('listed');
+process.stdin.once('end', () => process.exit(0)).resume();
 
-async function readToBookmark(path: string): Promise<void> {
-  const { signal } = new AbortController();
-  const { body } = await client.get(path, query, signal);
-  for await (const chunk of body) {
-    if (chunk.subarray(-300).includes('initial-events-end')) return;
-  }
+async function read(path: string, listed: () => void): Promise<void> {
+  const { body } = await client.get(path, query, new AbortController().signal);
+  for await (const chunk of body) if (chunk.subarray(-300).includes('initial-events-end')) listed();
 }

@@ -35,6 +35,10 @@ export class AskedProcess {
     this.#lines = createInterface({ input: this.#child.stdout! })[Symbol.asyncIterator]();
   }
 
+  get pid(): number {
+    return this.#child.pid!;
+  }
+
   /** The next line that it prints, where it prints more than answers. */
   async line(): Promise<string> {
     const { done, value } = await this.#lines.next();
