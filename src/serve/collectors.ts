@@ -213,12 +213,12 @@ function problemMetrics(registry: Registry, agent: AgentState): void {
   const { problemIndex } = agent;
   readMetric('fairlead_healthy', registry, () => [[{}, statusNow(agent).healthy ? 1 : 0]]);
   readMetric('fairlead_services_unhealthy', registry, async () => {
-    await problemIndex.catchUp();
-    return [[{}, problemIndex.counts.services]];
+    const counts = await problemIndex.recentCounts();
+    return counts === undefined ? [] : [[{}, counts.services]];
   });
   readMetric('fairlead_services_with_problems', registry, async () => {
-    await problemIndex.catchUp();
-    return Array.from(problemIndex.counts.byReason, ([reason, count]) => [{ reason }, count]);
+    const { byReason } = (await problemIndex.recentCounts()) ?? {};
+    return Array.from(byReason ?? [], ([reason, count]) => [{ reason }, count]);
   });
 }
 

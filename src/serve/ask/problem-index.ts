@@ -13,6 +13,9 @@ import { look } from './look.ts';
 import type { KnownProblems, Problem, Subject } from './problem.ts';
 import { ownProblems } from './service-problems.ts';
 
+/** Metrics wait for the checks of as many Services. */
+const awaitedMax = 500;
+
 type Known = Pick<
   AgentState,
   | 'clock'
@@ -36,6 +39,8 @@ export class ProblemIndex implements KnownProblems {
   readonly #counts: number[] = reasonNames.map(() => 0);
   /** What is not of Services, with which all Services were checked; undefined: none was. */
   #surroundings: readonly unknown[] | undefined;
+  /** All were checked once. */
+  #isComplete = false;
 
   constructor(known: Known) {
     this.#known = known;
@@ -56,6 +61,15 @@ export class ProblemIndex implements KnownProblems {
 
   catchUp(): Promise<void> {
     return this.#checks.of('', () => this.#catchUp());
+  }
+
+  async recentCounts(): Promise<KnownProblems['counts'] | undefined> {
+    const checks = this.catchUp();
+    const isFirst = this.#surroundings === undefined;
+    const left = isFirst ? this.#known.state.serviceCount : this.#unchecked.size;
+    if (left <= awaitedMax) await checks;
+    else checks.catch(() => {});
+    return this.#isComplete ? this.counts : undefined;
   }
 
   get troubled(): ReadonlyMap<string, readonly ProblemReason[]> {
@@ -111,6 +125,7 @@ export class ProblemIndex implements KnownProblems {
       this.check({ service, seen, excess: resolved.excess });
       if (pacer.due) await pacer.rest();
     }
+    this.#isComplete = true;
   }
 
   #keep(service: string, problems: readonly Problem[]): void {

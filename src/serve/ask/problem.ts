@@ -25,6 +25,11 @@ export interface Subject {
 export interface KnownProblems {
   /** Checks Services that have changed. Concurrent callers share the work. */
   catchUp(): Promise<void>;
+  /**
+   * As `counts`, after `catchUp` unless that would take long: then what is known, and a later call
+   * has the rest. Undefined: some Services were never checked.
+   */
+  recentCounts(): Promise<KnownProblems['counts'] | undefined>;
   /** Checks a Service all of whose ports were resolved. */
   check(subject: Subject): void;
   /** The reasons of each Service that has a problem, as of the last `catchUp`. */

@@ -4,17 +4,32 @@ import { ClusterState } from '../../../src/state/store.ts';
 import { usedMiB } from '../../used-memory.ts';
 import { ToyClock } from '../sync/double.ts';
 
-it('Services that came and went take no memory, also where no caller asks about problems', async () => {
+function indexOf(state: object): ProblemIndex {
   const quiet = { refresh: async () => {}, found: new Map() };
-  const index = new ProblemIndex({
+  return new ProblemIndex({
     clock: new ToyClock(),
     counters: { read: async () => undefined },
     engine: { families: [] },
     failureDetection: undefined,
     foreignRules: quiet,
-    state: new ClusterState(),
+    state,
     unrouted: quiet,
   } as unknown as ConstructorParameters<typeof ProblemIndex>[0]);
+}
+
+it.each([
+  [500, 'has'],
+  [501, 'does not have'],
+])('of %i Services that were never checked, the first scrape %s counts', async (count, has) => {
+  const state = { serviceCount: count, serviceKeys: () => [], serviceCIDRs: () => [] };
+  const index = indexOf(state);
+  expect((await index.recentCounts()) !== undefined).toBe(has === 'has');
+  await index.catchUp();
+  expect(await index.recentCounts()).toEqual(index.counts);
+});
+
+it('Services that came and went take no memory, also where no caller asks about problems', async () => {
+  const index = indexOf(new ClusterState());
   // It was asked once, by a command.
   await index.catchUp();
   const beforeMiB = usedMiB();
