@@ -34,6 +34,7 @@ export class QuietCollector {
   /** What was used after the last collection. */
   #usedBytes = 0;
   #notBeforeMs = 0;
+  #workedAtMs = 0;
   #timer: NodeJS.Timeout | undefined;
   #collecting: NodeJS.Timeout | undefined;
 
@@ -43,9 +44,13 @@ export class QuietCollector {
 
   /** Must be called when something was done. */
   worked(): void {
-    const untilMs = this.#notBeforeMs - performance.now();
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#quiet(), Math.max(quietMs, untilMs)).unref();
+    this.#workedAtMs = performance.now();
+    if (this.#timer === undefined) this.#wait();
+  }
+
+  #wait(): void {
+    const dueMs = Math.max(this.#workedAtMs + quietMs, this.#notBeforeMs);
+    this.#timer = setTimeout(() => this.#quiet(), Math.ceil(dueMs - performance.now())).unref();
   }
 
   close(): void {
@@ -54,6 +59,11 @@ export class QuietCollector {
   }
 
   #quiet(): void {
+    this.#timer = undefined;
+    if (performance.now() < this.#workedAtMs + quietMs) {
+      this.#wait();
+      return;
+    }
     const usedBytes = this.#heap.usedBytes();
     const enough = Math.max(growthMin, growthShareMin * usedBytes);
     if (usedBytes - this.#usedBytes < enough) return;

@@ -29,8 +29,26 @@ const countedAs: { readonly [K in Change['kind']]?: 'service' | 'endpoint' } = {
   'slice-gone': 'endpoint',
 };
 
+/** This many events wait until metrics are read: one by one they would take ten times as long. */
+const waitingMax = 64;
+
+/** Brings metrics up to date when they are read. */
+class CatchingUp extends Registry {
+  readonly #catchUp: () => void;
+
+  constructor(catchUp: () => void) {
+    super();
+    this.#catchUp = catchUp;
+  }
+
+  override metrics(): Promise<string> {
+    this.#catchUp();
+    return super.metrics();
+  }
+}
+
 export class Metrics {
-  readonly registry = new Registry();
+  readonly registry: Registry = new CatchingUp(() => this.#catchUp());
   readonly lifecycle = lifecycleMetrics(this.registry);
   readonly conntrack = conntrackMetrics(this.registry);
   readonly #turns: TurnMeter;
@@ -38,6 +56,13 @@ export class Metrics {
   readonly #modes: ModeMetrics;
   /** When the client certificate of the credential plugin expires. */
   #pluginNotAfterMs: number | undefined;
+  /** Events of syncs that metrics do not have yet, and `Date.now` of each. */
+  #waiting: { readonly event: AgentEvent; readonly nowMs: number }[] = [];
+  /** Changes since the last sync, and since metrics were brought up to date. */
+  readonly #changes = {
+    service: { pending: 0, added: 0 },
+    endpoint: { pending: 0, added: 0 },
+  };
 
   /** `counters`: named counters, read while mode iptables runs. */
   constructor(counters: ReadCounters) {
@@ -55,6 +80,7 @@ export class Metrics {
 
   /** This mode handles the traffic from now on: metrics of other modes are not exposed any more. */
   running(mode: ModeFacts): void {
+    this.#catchUp();
     this.#modes.running(mode);
   }
 
@@ -98,17 +124,32 @@ export class Metrics {
   changed(kind: Change['kind']): void {
     const counted = countedAs[kind];
     if (counted === undefined) return;
-    const { pending, total } = this.#own.changes[counted];
-    pending.inc();
-    total.inc();
+    this.#changes[counted].pending += 1;
+    this.#changes[counted].added += 1;
   }
 
   /** The number of answers of the health server since the last call. */
   probed: () => readonly { readonly counted: Counted; readonly count: number }[] = () => [];
 
   observe(event: AgentEvent): void {
-    if ('family' in event) this.#observeFamily(event);
-    else this.#own.serviceProblems.inc({ kind: event.kind });
+    if (event.kind === 'done') for (const one of Object.values(this.#changes)) one.pending = 0;
+    this.#waiting.push({ event, nowMs: Date.now() });
+    if (this.#waiting.length === waitingMax) this.#catchUp();
+  }
+
+  #catchUp(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const { event, nowMs } of waiting) {
+      if ('family' in event) this.#observeFamily(event, nowMs);
+      else this.#own.serviceProblems.inc({ kind: event.kind });
+    }
+    for (const what of ['service', 'endpoint'] as const) {
+      const { pending, total } = this.#own.changes[what];
+      pending.set(this.#changes[what].pending);
+      total.inc(this.#changes[what].added);
+      this.#changes[what].added = 0;
+    }
   }
 
   /** Called when metrics are read: the HTTP thread counts its answers by itself. */
@@ -123,9 +164,8 @@ export class Metrics {
     this.#turns.close();
   }
 
-  #observeFamily(event: FamilyEvent | FilterEvent | ConnectTimeEvent): void {
+  #observeFamily(event: FamilyEvent | FilterEvent | ConnectTimeEvent, nowMs: number): void {
     const label = { ip_family: event.family };
-    const nowMs = Date.now();
     const own = this.#own;
     switch (event.kind) {
       case 'queued':
@@ -141,12 +181,14 @@ export class Metrics {
         this.#modes.failed(event);
         return;
       case 'filter-rules':
-        if (event.of.kind === 'drift' || event.of.kind === 'failed') this.#observeFamily(event.of);
+        if (event.of.kind === 'drift' || event.of.kind === 'failed') {
+          this.#observeFamily(event.of, nowMs);
+        }
         return;
       case 'connect-time':
         // Syncs and audits are those of the rules.
         if (event.of.kind === 'drift' || event.of.kind === 'miscounted') {
-          this.#observeFamily(event.of);
+          this.#observeFamily(event.of, nowMs);
         }
         return;
       case 'drift':
@@ -199,7 +241,6 @@ export class Metrics {
     this.#own.sync.observe(label, seconds);
     this.#own.syncWork.inc(label, event.workMs / 1000);
     this.#modes.done(event);
-    for (const { pending } of Object.values(this.#own.changes)) pending.set(0);
     if (event.ok) this.#own.lastSync.set(label, nowMs / 1000);
   }
 }

@@ -17,6 +17,8 @@ import type {
 } from './wire.ts';
 
 const restartMs = 1000;
+/** Facts that have changed are published by then, also if nothing asks for them. */
+const publishMs = 1000;
 
 export interface ListenOptions {
   readonly place: Place;
@@ -54,6 +56,7 @@ export class HttpThread {
   #firstNewSlot = 0;
   #wire: Wire | undefined;
   #restarting: NodeJS.Timeout | undefined;
+  #publishing: NodeJS.Timeout | undefined;
   #isClosed = false;
 
   constructor(options: HttpThreadOptions) {
@@ -75,9 +78,17 @@ export class HttpThread {
     };
   }
 
-  /** The input of answers to probes has changed. */
+  /** The input of answers to probes has changed: the next probe asks for it. */
   changed(): void {
-    if (this.#wire !== undefined) this.memory.publish(this.#options.facts());
+    if (this.#wire === undefined) return;
+    this.memory.outdate();
+    this.#publishing ??= setTimeout(() => this.#publish(), publishMs).unref();
+  }
+
+  #publish(): void {
+    clearTimeout(this.#publishing);
+    this.#publishing = undefined;
+    this.memory.publish(this.#options.facts());
   }
 
   /** A slot of the shared memory; undefined: all are used. */
@@ -98,12 +109,13 @@ export class HttpThread {
     this.#isClosed = true;
     this.#stop();
     clearTimeout(this.#restarting);
+    clearTimeout(this.#publishing);
     this.#listeners.clear();
   }
 
   #start(): void {
     this.#restarting = undefined;
-    this.memory.publish(this.#options.facts());
+    this.#publish();
     this.#wire = this.#options.open(this.memory, {
       received: (message) => this.#received(message),
       ended: (error) => this.#ended(error),
@@ -133,7 +145,7 @@ export class HttpThread {
       return;
     }
     if (message.kind === 'refresh') {
-      this.changed();
+      this.#publish();
       this.#wire?.send({ kind: 'refreshed' });
       return;
     }

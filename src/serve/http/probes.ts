@@ -3,7 +3,7 @@ import { isHealthy, type Moment, type ProbePath, probeAnswer } from '../health-a
 import type { TextReply } from '../reply.ts';
 import { machineMs, type SharedMemory } from './shared-memory.ts';
 
-/** Facts of this age are recent. It also bounds how often the event loop is asked. */
+/** Facts of this age are recent, unless they have changed. */
 const freshMs = 1000;
 /** How long an answer waits for the event loop. */
 const waitMs = 50;
@@ -61,7 +61,8 @@ export class Probes {
   refresh(call: () => void): void {
     const nowMs = this.#now();
     const isLate = this.#askedAtMs !== undefined && nowMs - this.#askedAtMs >= waitMs;
-    if (isLate || (!this.isWaiting && nowMs - this.#turnedAtMs < freshMs)) {
+    const isFresh = !this.#memory.isOutdated && nowMs - this.#turnedAtMs < freshMs;
+    if (isLate || (!this.isWaiting && isFresh)) {
       call();
       return;
     }

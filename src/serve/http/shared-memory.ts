@@ -22,7 +22,7 @@ const countedAnswers = [
 export type Counted = (typeof countedAnswers)[number];
 
 /** Indexes of 32-bit words. */
-const word = { version: 0, length: 1, counts: 2 } as const;
+const word = { version: 0, length: 1, outdated: 2, counts: 3 } as const;
 const factsBytesMax = 64 * 1024;
 /** One for each health-check node port of each family, and for those that wait for a port. */
 export const slotsMax = 1 << 17;
@@ -55,9 +55,19 @@ export class SharedMemory {
     this.#endpoints = new Int32Array(parts.endpoints);
   }
 
+  /** The facts have changed: the published ones are not up to date. */
+  outdate(): void {
+    Atomics.store(this.#words, word.outdated, 1);
+  }
+
+  get isOutdated(): boolean {
+    return Atomics.load(this.#words, word.outdated) === 1;
+  }
+
   /** The version is odd while facts are written. */
   publish(facts: HealthFacts): void {
     const bytes = textOf({ facts, atMs: machineMs() });
+    Atomics.store(this.#words, word.outdated, 0);
     Atomics.add(this.#words, word.version, 1);
     this.#facts.set(bytes);
     Atomics.store(this.#words, word.length, bytes.length);

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { fairleadVersion } from '../../../src/config/version.ts';
 import { builtModes } from '../../../src/modes/index.ts';
 import type { AgentState } from '../../../src/serve/ask/agent-state.ts';
@@ -59,6 +59,15 @@ async function lines(prefix: string): Promise<string[]> {
   const text = await metrics.registry.metrics();
   return text.split('\n').flatMap((line) => (line.startsWith(prefix) ? [line] : []));
 }
+
+it('metrics have the times of syncs, however much later they are read', async () => {
+  vi.useFakeTimers({ toFake: ['Date'], now: 1_000_000 });
+  onTestFinished(() => void vi.useRealTimers());
+  metrics.observe({ kind: 'queued', family: 'IPv4' });
+  vi.setSystemTime(5_000_000);
+  const name = 'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds';
+  expect(await lines(name)).toEqual([`${name}{ip_family="IPv4"} 1000`]);
+});
 
 describe('the metrics', () => {
   const everyMode = [

@@ -181,6 +181,7 @@ describe('a blocked event loop', () => {
     const probes = new Probes(memory, { ask, now: () => time.ms });
     return {
       asked,
+      memory,
       probes,
       pass: (seconds: number) => {
         for (let i = 0; i < seconds; i += 1) {
@@ -242,6 +243,43 @@ describe('a blocked event loop', () => {
     probe(7);
     expect([asked.length, answered]).toEqual([2, [1, 2, 3, 4, 5, 7]]);
     probes.turned();
+  });
+
+  it('is pinged earlier when its facts have changed', () => {
+    const { asked, jump, memory, probes } = watched();
+    jump(1);
+    memory.outdate();
+    probes.refresh(() => {});
+    expect(asked).toHaveLength(1);
+    memory.publish(noFacts);
+    probes.turned();
+    probes.refresh(() => {});
+    expect(asked).toHaveLength(1);
+  });
+
+  it('publishes facts a second after the first change, also when no probe arrives', () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    let facts: HealthFacts = { ...noFacts, overLimit: 1 };
+    const open = (): Wire => ({ send: () => {}, close: () => {} });
+    const http = new HttpThread({ open, facts: () => facts, ended: () => {} });
+    const place = { host: '127.0.0.1', port: 1, ipv6Only: false };
+    const answers = { kind: 'service', namespace: 'ns', name: 'web', slot: 0 } as const;
+    const [opened, failed] = [() => {}, () => {}];
+    http.listen({ place, group: 'service health', answers, opened, failed });
+    const published = () => http.memory.published().facts.overLimit;
+    facts = { ...noFacts, overLimit: 2 };
+    http.changed();
+    vi.advanceTimersByTime(999);
+    http.changed();
+    expect([published(), http.memory.isOutdated]).toEqual([1, true]);
+    vi.advanceTimersByTime(1);
+    expect([published(), http.memory.isOutdated]).toEqual([2, false]);
+    facts = { ...noFacts, overLimit: 3 };
+    http.changed();
+    vi.advanceTimersByTime(1000);
+    expect(published()).toBe(3);
+    http.close();
   });
 
   it('publishes the current facts when a probe arrives, without a timer', async () => {
