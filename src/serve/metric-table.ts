@@ -270,9 +270,7 @@ export const metricTable = {
     'reason',
   ),
   fairlead_services_over_limit: gauge('Services that exceed a limit, and are served in part'),
-  fairlead_services_unhealthy: gauge(
-    'Services with problems on this node, as fairlead problems lists them',
-  ),
+  fairlead_services_unhealthy: gauge('Services with problems on this node, once all were checked'),
   fairlead_services_with_problems: gauge(
     'Services with problems on this node; one may have several reasons',
     'reason',
