@@ -1,8 +1,7 @@
 /** Results of expensive questions, for example to the kernel, for several callers that ask them. */
 import type { Clock } from './clock.ts';
 
-/** Results that are kept. */
-const resultsMax = 16;
+const resultsMaxDefault = 16;
 
 interface Recent<T> {
   /** `Clock.now` until which it serves; infinite while it is under way. */
@@ -13,11 +12,13 @@ interface Recent<T> {
 interface RecentResultsOptions<T> {
   readonly clock: Pick<Clock, 'now'>;
   /** How long a result serves, from when it was asked for. Default 0: while it is under way. */
-  readonly keepMs?: number;
+  readonly keepMs?: number | ((result: T) => number);
   /** A result that took t to make serves for `restFactor * t` more at least. Default 0. */
   readonly restFactor?: number;
   /** Whether a result is small enough to be kept. Default: any is. */
   readonly isKept?: (result: T) => boolean;
+  /** The most results; the oldest is forgotten first. Default 16. */
+  readonly resultsMax?: number;
 }
 
 export class RecentResults<T> {
@@ -31,11 +32,16 @@ export class RecentResults<T> {
 
   /** Calls `ask` unless its last result still serves or is under way. A failure is not kept. */
   of(question: string, ask: () => Promise<T>): Promise<T> {
-    this.#forget();
+    const { clock, isKept, keepMs = 0, restFactor = 0 } = this.#options;
+    const { resultsMax = resultsMaxDefault } = this.#options;
+    const askedAtMs = clock.now();
+    for (const [one, { untilMs }] of this.#results) {
+      if (untilMs <= askedAtMs) this.#results.delete(one);
+    }
     const known = this.#results.get(question);
     if (known !== undefined) return known.result;
-    const { clock, isKept, keepMs = 0, restFactor = 0 } = this.#options;
-    const askedAtMs = clock.now();
+    const [oldest = question] = this.#results.keys();
+    if (this.#results.size >= resultsMax) this.#results.delete(oldest);
     const asked: Recent<T> = { untilMs: Number.POSITIVE_INFINITY, result: ask() };
     this.#results.set(question, asked);
     const drop = (): void => {
@@ -44,17 +50,11 @@ export class RecentResults<T> {
     asked.result.then((result) => {
       const madeAtMs = clock.now();
       const restedMs = madeAtMs + restFactor * (madeAtMs - askedAtMs);
-      asked.untilMs = Math.max(askedAtMs + keepMs, restedMs);
+      const ownMs = typeof keepMs === 'number' ? keepMs : keepMs(result);
+      asked.untilMs = Math.max(askedAtMs + ownMs, restedMs);
       if (asked.untilMs <= madeAtMs || isKept?.(result) === false) drop();
     }, drop);
     return asked.result;
-  }
-
-  #forget(): void {
-    const nowMs = this.#options.clock.now();
-    for (const [question, { untilMs }] of this.#results) {
-      if (untilMs <= nowMs || this.#results.size >= resultsMax) this.#results.delete(question);
-    }
   }
 }
 

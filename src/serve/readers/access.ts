@@ -7,6 +7,7 @@ import { objectOf, type RawObject } from '../../source/decode/field-reader.ts';
 import type { ApiClient } from '../../source/kubernetes/client.ts';
 import { readJson } from '../../source/kubernetes/json-body.ts';
 import type { Clock } from '../../time/clock.ts';
+import { RecentResults } from '../../time/recent.ts';
 import { type Admit, checkMethod } from '../ask/admission.ts';
 import { Refusal } from '../ask/refusal.ts';
 import { bodyBytesKept } from '../http/request-reader.ts';
@@ -17,7 +18,7 @@ const audience = 'fairlead';
 /** How long a token serves without being reviewed again. */
 const allowedMs = 60_000;
 const refusedMs = 10_000;
-/** Reviews that are kept. The oldest is forgotten, and made again if it is needed. */
+/** Reviews that are kept. One that was forgotten is made again if it is needed. */
 const reviewsMax = 256;
 const reviewTimeoutMs = 5000;
 const reviewBytesMax = 1024 * 1024;
@@ -32,22 +33,20 @@ export interface AccessOptions {
   readonly problem: (error: Error) => void;
 }
 
-interface Review {
-  /** When it must be made again, by `now`. */
-  untilMs: number;
-  /** Undefined: allowed. */
-  readonly refusal: Promise<Refusal | undefined>;
-}
-
 export class ReaderAccess {
   readonly #options: AccessOptions;
-  /** By the hash of token and path, oldest first: tokens are not kept. */
-  readonly #reviews = new Map<string, Review>();
+  /** Why there is no answer, by the hash of token and path: tokens are not kept. */
+  readonly #reviews: RecentResults<Refusal | undefined>;
   #client: Promise<Client> | undefined;
   #isAiling = false;
 
   constructor(options: AccessOptions) {
     this.#options = options;
+    this.#reviews = new RecentResults({
+      clock: options.clock,
+      keepMs: (refusal) => (refusal === undefined ? allowedMs : refusedMs),
+      resultsMax: reviewsMax,
+    });
   }
 
   /** A token opens it in the header of a GET, or as the body of a POST: see `tokenOf`. */
@@ -64,32 +63,17 @@ export class ReaderAccess {
   }
 
   /** Resolves to why the client gets no answer; undefined: it gets one. */
-  #review(token: string, path: string): Promise<Refusal | undefined> {
-    const { clock, problem } = this.#options;
+  async #review(token: string, path: string): Promise<Refusal | undefined> {
     const key = createHash('sha256').update(`${path}\n${token}`).digest('base64');
-    const known = this.#reviews.get(key);
-    if (known !== undefined && clock.now() < known.untilMs) return known.refusal;
-    const review: Review = {
-      untilMs: Number.POSITIVE_INFINITY,
-      refusal: this.#ask(token, path).then(
-        (refusal) => {
-          this.#isAiling = false;
-          review.untilMs = clock.now() + (refusal === undefined ? allowedMs : refusedMs);
-          return refusal;
-        },
-        (error: Error) => {
-          review.untilMs = Number.NEGATIVE_INFINITY;
-          if (!this.#isAiling) problem(error);
-          this.#isAiling = true;
-          return new Refusal(503, 'no API server reviews the token: see the log of this node');
-        },
-      ),
-    };
-    this.#reviews.delete(key);
-    this.#reviews.set(key, review);
-    const [oldest = key] = this.#reviews.keys();
-    if (this.#reviews.size > reviewsMax) this.#reviews.delete(oldest);
-    return review.refusal;
+    try {
+      const refusal = await this.#reviews.of(key, () => this.#ask(token, path));
+      this.#isAiling = false;
+      return refusal;
+    } catch (error) {
+      if (!this.#isAiling) this.#options.problem(error as Error);
+      this.#isAiling = true;
+      return new Refusal(503, 'no API server reviews the token: see the log of this node');
+    }
   }
 
   async #ask(token: string, path: string): Promise<Refusal | undefined> {

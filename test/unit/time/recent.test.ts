@@ -68,3 +68,23 @@ it('an answer that failed or is too large is not kept', async () => {
   void of('a');
   expect(asked).toHaveLength(3);
 });
+
+it('an answer says how long it serves, and the oldest one has to go where there is no room', async () => {
+  const { asked, of, pass } = questions({
+    keepMs: (result) => (result === 'lasting' ? 2000 : 1000),
+    resultsMax: 2,
+  });
+  const both = [of('a'), of('b')];
+  asked[0]!.resolve('lasting');
+  asked[1]!.resolve('short');
+  await Promise.all(both);
+  pass(1000);
+  expect(await of('a')).toBe('lasting');
+  void of('b');
+  expect(asked).toHaveLength(3);
+  void of('c');
+  void of('b');
+  expect(asked).toHaveLength(4);
+  void of('a');
+  expect(asked).toHaveLength(5);
+});
