@@ -27,7 +27,6 @@ import type { Resource } from '../state/change.ts';
 import { HeapGuard } from '../state/heap-guard.ts';
 import { ClusterState } from '../state/store.ts';
 import type { Node } from '../state/types.ts';
-import { RecentResults } from '../time/recent.ts';
 import type { Engine, EngineOptions } from './engine.ts';
 import { Observers, type ObserversOptions } from './observers.ts';
 
@@ -57,9 +56,6 @@ export interface AppOptions extends ObserversOptions {
   readonly choice: ModeChoice;
 }
 
-/** How long base chains with policy drop, once read, serve answers. */
-const dropPoliciesMs = 1000;
-
 /** `App` sets what changes, and `ModeRunner` the engine. All others read it. */
 export class Agent implements AgentState, HealthInput {
   readonly options: AppOptions;
@@ -78,7 +74,6 @@ export class Agent implements AgentState, HealthInput {
   readonly serviceRows = new WhileAsked<ServiceRows>();
   readonly askers = new Askers();
   readonly conntrack: RecentDumps;
-  readonly dropPolicies: AgentState['dropPolicies'];
   readonly host: AgentState['host'];
   readonly routesTo: AgentState['routesTo'];
   readonly observers: Observers;
@@ -123,7 +118,6 @@ export class Agent implements AgentState, HealthInput {
     this.counters = new ServiceCounters(this);
     this.problemIndex = new ProblemIndex(this);
     this.conntrack = new RecentDumps(conntrack, clock);
-    this.dropPolicies = new RecentResults({ clock, keepMs: dropPoliciesMs });
     this.observers = new Observers(options, this);
     const { endpointHealth, events, localhost, source: reports } = this.observers;
     const devices = options.deviceFiles ?? host;

@@ -6,7 +6,7 @@ import type { Finding } from '../../host/checks.ts';
 import type { HostFiles } from '../../host/files.ts';
 import type { FindRoutes } from '../../host/reach.ts';
 import type { Conntrack } from '../../kernel/conntrack.ts';
-import type { KernelReader, ReplyOf } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import type { Fallback } from '../../modes/index.ts';
 import type { Environment, ModeConfig, ModeFacts } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
@@ -22,7 +22,6 @@ import type { Forwarding } from '../../state/types.ts';
 import type { Comparison } from '../../sync/comparison.ts';
 import type { FamilySync } from '../../sync/family.ts';
 import type { Clock } from '../../time/clock.ts';
-import type { RecentResults } from '../../time/recent.ts';
 import type { ServiceCounters } from '../service-counters.ts';
 import type { ServiceHealth } from '../service-health.ts';
 import type { EventHistory } from './event-history.ts';
@@ -90,8 +89,6 @@ export interface AgentState {
   readonly counters: Pick<ServiceCounters, 'failingIn' | 'read'>;
   readonly kernel: KernelReader;
   readonly conntrack: Pick<Conntrack, 'dump'>;
-  /** Base chains with policy drop, by family. */
-  readonly dropPolicies: RecentResults<readonly ReplyOf<'chain'>[]>;
   /** Reads how full connection tracking is. Absent if this process does not manage sysctls. */
   readonly host: HostFiles | undefined;
   /** Absent if routes of this process are not the node's. */

@@ -210,6 +210,14 @@ describe('a rule of another program is not said to stop connections', () => {
   });
 });
 
+it('a table with too many rules is known by its policies alone', async () => {
+  const rules = Array.from({ length: 3001 }, () => [drop]);
+  expect(await found({ in: { ...forward, policy: 0, rules } })).toEqual([]);
+  const { warnings } = (await asked(app!, 'explain', '?to=10.96.0.1:80')).body;
+  const text = 'Chain ip guard in (hook forward) drops what none of its rules accepts';
+  expect(warnings).toContainEqual(expect.stringContaining(text));
+});
+
 it('a rule for a sender stops the packets of that one, where a question names it', async () => {
   const rules = [[from('10.244.0.9/32'), to(endpoint), drop]];
   const chains = {

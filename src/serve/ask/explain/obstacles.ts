@@ -6,10 +6,8 @@
 import { counted } from '../../../ask/words.ts';
 import { ipForwarding } from '../../../host/routing.ts';
 import { isKernelError, orElse } from '../../../kernel/errors.ts';
-import type { ReplyOf } from '../../../kernel/kernel.ts';
-import { NF_INET, NFPROTO, VERDICT } from '../../../kernel/nft/constants.ts';
+import { NF_INET, NFPROTO } from '../../../kernel/nft/constants.ts';
 import { hookWord } from '../../../kernel/nft/words.ts';
-import { chainText } from '../../../kernel/rule-text.ts';
 import { formatAddress, formatEndpoint } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import { endpointKeys } from '../../../net/endpoint-list.ts';
@@ -25,10 +23,8 @@ export async function nodeWarningsOf(
   holder: Holder | undefined,
   obstacles: readonly Obstacle[],
 ): Promise<string[]> {
-  const [chains, entries] = await Promise.all([
-    orElse(droppingChains(input, new Set(obstacles.map(({ chain }) => chain))), [], isKernelError),
-    orElse(staleEntries(input, holder), [], isKernelError),
-  ]);
+  const entries = await orElse(staleEntries(input, holder), [], isKernelError);
+  const chains = droppingChains(input, new Set(obstacles.map(({ chain }) => chain)));
   const isForwarded = holder !== undefined && hookOf(input) !== NF_INET.LOCAL_OUT;
   return [...entries, ...(isForwarded ? forwarding(input) : []), ...chains];
 }
@@ -68,11 +64,11 @@ export async function obstaclesOf(
   { agent, client, describer, engine, setting, target }: ExplainInput,
   holder: Holder | undefined,
 ): Promise<readonly Obstacle[]> {
+  const { foreignRules } = agent;
+  await foreignRules.refresh();
   if (holder === undefined) return [];
   const to = { ...holder, address: target.address };
   const { isMasqueraded } = describer.describe(setting.config, to, client.kind);
-  const { foreignRules } = agent;
-  await foreignRules.refresh();
   const isOfNode = client.kind === 'node';
   const { nodeAddresses } = engine.context;
   return foreignRules
@@ -86,42 +82,21 @@ export async function obstaclesOf(
     });
 }
 
-type Chain = ReplyOf<'chain'>;
-
 /** The hooks that a packet to an endpoint passes and at which other chains may drop it. */
 function hookOf({ client, describer }: ExplainInput): number {
   return client.kind === 'node' ? NF_INET.LOCAL_OUT : describer.endpointHook;
 }
 
 /** Base chains with policy drop, other than those of `named`. */
-async function droppingChains(input: ExplainInput, named: ReadonlySet<string>): Promise<string[]> {
-  const { agent, sync } = input;
-  const chains = await agent.dropPolicies.of(sync.family, () => readDropPolicies(input));
+function droppingChains(input: ExplainInput, named: ReadonlySet<string>): string[] {
   const hook = hookOf(input);
-  return chains
-    .filter((one) => one.hook === hook)
-    .map(chainText)
-    .filter((name) => !named.has(name))
-    .map((name) => {
+  const own: readonly number[] = [bothFamilies, NFPROTO[input.sync.family]];
+  return input.agent.foreignRules.found.all
+    .filter((one) => one.isDropPolicy && one.hook === hook && own.includes(one.family))
+    .filter(({ name }) => !named.has(name))
+    .map(({ name }) => {
       return `Chain ${name} (hook ${hookWord(bothFamilies, hook)}) drops what none of its rules accepts: see nft list chain ${name}.`;
     });
-}
-
-async function readDropPolicies({ agent: { kernel }, sync }: ExplainInput): Promise<Chain[]> {
-  const { records } = await kernel.dump({ kind: 'tablesDump', family: 0 });
-  const tables = records.flatMap((one) => {
-    const isOfFamily = [bothFamilies, NFPROTO[sync.family]].includes(
-      one.kind === 'table' ? one.family : 0,
-    );
-    // Chains of table nat do not drop packets, and there may be one for each Service.
-    return one.kind === 'table' && isOfFamily && one.table !== 'nat' ? [one] : [];
-  });
-  const chains: Chain[] = [];
-  for (const { family, table } of tables) {
-    const dump = await kernel.dump({ kind: 'chainsDump', family, table });
-    chains.push(...dump.records.filter((one) => one.kind === 'chain'));
-  }
-  return chains.filter(({ policy }) => policy === VERDICT.drop);
 }
 
 const namedMax = 3;

@@ -29,7 +29,7 @@ export interface ForeignChain extends Hook {
 export const bothFamilies = 1;
 const familiesOfIP: readonly number[] = [bothFamilies, NFPROTO.IPv4, NFPROTO.IPv6];
 
-/** Rules of a table beyond this number are not read, and the table is not judged. */
+/** Of a table with more rules, only the policies are known. */
 const rulesMax = 3000;
 
 /** Chains with which this proxy, or kube-proxy, serves Services. */
@@ -65,7 +65,7 @@ async function chainsOfTable(
   for (const { chain } of bases) await reader.read(chain);
   const { chains } = reader;
   const digest = reader.digest();
-  if (reader.isTooLarge) return [];
+  if (reader.isTooLarge) for (const { chain } of bases) chains.set(chain, [unread]);
   return bases
     .map(({ chain, hook, policy, priority, type }) => {
       const name = chainText({ family, table, chain });
@@ -74,6 +74,8 @@ async function chainsOfTable(
     })
     .filter(({ chain, isDropPolicy }) => isDropPolicy || canStop(chains, chain));
 }
+
+const unread: WalkedRule = { conditions: [], action: { kind: 'unsure' }, text: () => '' };
 
 /** In mode iptables, table nat has chains for each Service, and no policy that drops. */
 async function baseChains(
