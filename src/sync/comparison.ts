@@ -7,9 +7,10 @@ import type { Drift, Observation, Planner, Repair } from '../modes/mode.ts';
 import type { Forwarding, ForwardingsByKey } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { inTurns, Pacer, type Pause } from '../time/pacer.ts';
+import { RecentResults } from '../time/recent.ts';
 import { isDrift } from './events.ts';
 import { RetryingReader } from './retrying-reader.ts';
-import type { Moment, Ruleset } from './ruleset.ts';
+import type { Ruleset } from './ruleset.ts';
 
 interface ComparisonOptions {
   readonly planner: Pick<Planner, 'cloneEmpty'>;
@@ -36,15 +37,6 @@ export interface Comparison {
   readonly differences: readonly Difference[];
 }
 
-/** A comparison that has found nothing. */
-interface Clean {
-  readonly comparison: Comparison;
-  /** When it began to read. */
-  readonly moment: Moment;
-  /** `Clock.now` until which it serves. */
-  readonly untilMs: number;
-}
-
 /**
  * A result that took t to make is used again for `restFactor * t`. While the kernel is read, our
  * commits wait for a dump that one of them has interrupted, so that changes wait longer.
@@ -67,7 +59,8 @@ const waitMostMs = 5000;
 export class Comparisons {
   readonly #options: ComparisonOptions;
   readonly #hasGeneration: boolean;
-  #clean: Clean | undefined;
+  /** By the generation without our own commits: it is the same until others commit. */
+  readonly #clean: RecentResults<Comparison | undefined>;
   /** `Clock.now` before which the kernel is not read again. */
   #waitUntilMs = Number.NEGATIVE_INFINITY;
 
@@ -75,33 +68,24 @@ export class Comparisons {
   constructor(options: ComparisonOptions, hasGeneration: boolean) {
     this.#options = options;
     this.#hasGeneration = hasGeneration;
+    const isKept = (found: Comparison | undefined) => found?.differences.length === 0;
+    this.#clean = new RecentResults({ clock: options.clock, restFactor, isKept });
   }
 
   /** See `compare`. */
   async compare(): Promise<Comparison | undefined> {
-    if (!this.#hasGeneration) {
-      await this.#wait();
-      return this.#read();
-    }
-    const { clock, kernel, ruleset } = this.#options;
-    const clean = this.#clean;
-    const serves = clean !== undefined && clock.now() < clean.untilMs;
-    if (serves && !(await ruleset.movedByOthers(clean.moment, kernel))) return clean.comparison;
-    this.#clean = undefined;
-    await this.#wait();
-    const startedMs = clock.now();
-    const reader = new RetryingReader(kernel, ruleset);
-    const generation = await reader.generation();
-    const moment = { generation, commits: reader.commits };
-    const comparison = await this.#read();
-    if (comparison === undefined || comparison.differences.length > 0) return comparison;
-    const untilMs = clock.now() + restFactor * (clock.now() - startedMs);
-    this.#clean = { comparison, moment, untilMs };
-    return comparison;
+    if (!this.#hasGeneration) return this.#read();
+    const { kernel, ruleset } = this.#options;
+    const others = await ruleset.readAlone(async () => {
+      return ((await kernel.generation()) - ruleset.completed) >>> 0;
+    });
+    return this.#clean.of(String(others), () => this.#read());
   }
 
   async #read(): Promise<Comparison | undefined> {
     const { clock } = this.#options;
+    const waitMs = this.#waitUntilMs - clock.now();
+    if (waitMs > 0) await new Promise<void>((resolve) => void clock.after(waitMs, resolve));
     const startedMs = clock.now();
     try {
       return await compare(this.#options);
@@ -109,12 +93,6 @@ export class Comparisons {
       const endedMs = clock.now();
       this.#waitUntilMs = endedMs + Math.min(waitMostMs, waitFactor * (endedMs - startedMs));
     }
-  }
-
-  async #wait(): Promise<void> {
-    const { clock } = this.#options;
-    const waitMs = this.#waitUntilMs - clock.now();
-    if (waitMs > 0) await new Promise<void>((resolve) => void clock.after(waitMs, resolve));
   }
 }
 
