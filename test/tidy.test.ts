@@ -237,19 +237,19 @@ describe('unit tests', () => {
 
 /** Classes with more fields that change than others. The numbers only go down. */
 const fieldsMost: Readonly<Record<string, number>> = {
-  FastPath: 13,
+  FastPath: 12,
   ModePlanner: 11,
   Client: 9,
   HeldFrontend: 9,
   Reflector: 9,
-  FailureDetection: 9,
   ListCutter: 8,
   ClusterState: 7,
   Evidence: 7,
   ExcludedPods: 7,
+  FailureDetection: 7,
 };
 /** In src/agent, types included. The number only goes down. */
-const closuresMost = 31;
+const closuresMost = 28;
 
 describe('budgets', () => {
   it('files are short enough to read in one go', () => {

@@ -15,7 +15,7 @@ import { sysctlLog } from '../serve/part-reports.ts';
 import type { SourceSink } from '../source/source.ts';
 import type { Node } from '../state/types.ts';
 import { keepsProxyTable } from '../takeover/sign.ts';
-import { Wakeup } from '../time/clock.ts';
+import { pause, Wakeup } from '../time/clock.ts';
 import { Agent, type AppOptions } from './agent.ts';
 import { type EngineSettings, engineSettings } from './engine-settings.ts';
 import { ModeRunner } from './mode-runner.ts';
@@ -174,10 +174,8 @@ export class App {
     const unfollow = heap.follow((liveBytes) => {
       this.#agent.heapGuard.measured(liveBytes, clock.now());
     });
-    const wakeup = new Wakeup(clock);
-    signal.addEventListener('abort', () => wakeup.wake(), { once: true });
     while (!signal.aborted) {
-      await wakeup.wait(readingCheckMs);
+      await pause(readingCheckMs, signal, clock);
       if (signal.aborted || !this.#agent.heapGuard.takeReading(clock.now())) continue;
       log.info('Reading again the objects that were left out');
       source.readAgain?.();
@@ -234,10 +232,8 @@ export class App {
   /** Serves a family that the kernel had disabled once it is enabled. */
   async #awaitFamilies(signal: AbortSignal): Promise<void> {
     const { clock, families, log } = this.#options;
-    const wakeup = new Wakeup(clock);
-    signal.addEventListener('abort', () => wakeup.wake(), { once: true });
     while (!signal.aborted && this.#agent.enabledFamilies.length < allFamilies.length) {
-      await wakeup.wait(familiesCheckMs);
+      await pause(familiesCheckMs, signal, clock);
       if (signal.aborted) return;
       const known = [...this.#agent.enabledFamilies];
       try {

@@ -1,5 +1,5 @@
 import type { EndpointKey } from '../net/endpoint-list.ts';
-import { type FrontendKey, frontendKey, isNodePortKey } from '../state/frontend-key.ts';
+import { type FrontendKey, isNodePortKey } from '../state/frontend-key.ts';
 import type { Forwarding } from '../state/types.ts';
 import { eachSuspect, frontendKeys, noEndpoints } from './policy.ts';
 
@@ -46,28 +46,15 @@ export class Frontends {
   /** A change has come into force. */
   changed(previous: Forwarding | undefined, next: Forwarding | undefined): void {
     if (previous === next) return;
-    if (previous === undefined) {
-      this.#begun(next!);
-      return;
-    }
     const after = new Set(frontendKeys(next));
     for (const key of frontendKeys(previous)) {
       if (after.has(key)) continue;
       // Another one may have taken it already.
       const holder = this.#held.get(key);
-      if (holder !== undefined && isSamePort(holder, previous)) this.#held.delete(key);
+      if (holder?.key === previous!.key) this.#held.delete(key);
     }
     for (const key of after) this.#held.set(key, next!);
     eachSuspect(previous, next, (key, lost) => this.suspect(key, lost));
-  }
-
-  /** A start brings all Forwardings in this way: their frontends may have older entries. */
-  #begun(next: Forwarding): void {
-    for (const frontend of next.frontends) {
-      const key = frontendKey(frontend);
-      this.#held.set(key, next);
-      this.suspect(key, noEndpoints);
-    }
   }
 
   /**
@@ -140,8 +127,4 @@ function lastOf(all: Set<EndpointKey>): ReadonlySet<EndpointKey> {
     all.delete(first);
   }
   return all;
-}
-
-function isSamePort(a: Forwarding, b: Forwarding): boolean {
-  return a.key === b.key;
 }

@@ -5,7 +5,7 @@ import type { HostFiles } from '../host/files.ts';
 import type { Conntrack } from '../kernel/conntrack.ts';
 import { formatServicePort } from '../net/protocol.ts';
 import type { ProgrammedFamily } from '../state/services-by-frontend.ts';
-import { type Clock, Wakeup } from '../time/clock.ts';
+import { type Clock, pause } from '../time/clock.ts';
 import type { ClusterEvents } from './cluster-events.ts';
 import type { Logger } from './log.ts';
 
@@ -48,11 +48,9 @@ export async function watchConntrack(
   const { clock, host } = options;
   if (host === undefined) return;
   const warner = new Warner(options, host);
-  const wakeup = new Wakeup(clock);
-  signal.addEventListener('abort', () => wakeup.wake(), { once: true });
   while (!signal.aborted) {
     await warner.check();
-    await wakeup.wait(checkMs);
+    await pause(checkMs, signal, clock);
   }
 }
 

@@ -138,9 +138,7 @@ export class FamilySync {
    * retired, and audits.
    */
   get upToDate(): boolean {
-    const isSweepDue = this.#parts.planner.takeSweep !== undefined;
-    const isDue = this.#recovery.dueAtMs !== undefined || this.#hasWork || isSweepDue;
-    return this.#isListed && this.#requests.isWaiting && !isDue;
+    return this.#isListed && this.#isIdle && this.#parts.planner.takeSweep === undefined;
   }
 
   /**
@@ -148,13 +146,17 @@ export class FamilySync {
    * must not be everything; now, if nothing waits.
    */
   get inStepAtMs(): number | undefined {
-    const isIdle =
-      this.#phase === 'live' &&
-      this.#isHealthy &&
-      this.#requests.isWaiting &&
-      this.#recovery.dueAtMs === undefined &&
-      !this.#hasWork;
-    return isIdle ? this.#parts.clock.now() : this.#inStepAtMs;
+    const isNow = this.#phase === 'live' && this.#isHealthy && this.#isIdle;
+    return isNow ? this.#parts.clock.now() : this.#inStepAtMs;
+  }
+
+  get #isIdle(): boolean {
+    return this.#requests.isWaiting && !this.#isDue;
+  }
+
+  /** A recovery or a sync is due. */
+  get #isDue(): boolean {
+    return this.#recovery.dueAtMs !== undefined || this.#hasWork;
   }
 
   get #isListed(): boolean {
@@ -222,7 +224,7 @@ export class FamilySync {
     await this.#readAhead();
     while (this.#phase === 'staged') await this.#step();
     if (this.#phase === 'hooking') await this.#hook();
-    if (this.#recovery.dueAtMs !== undefined || this.#hasWork) this.#requests.request();
+    if (this.#isDue) this.#requests.request();
     while (!this.#isStopping) await this.#step();
     this.#audit.end();
   }
@@ -392,7 +394,7 @@ export class FamilySync {
     if (healthy) this.#inStepAtMs = now;
     const { family } = this;
     observer({ kind: 'done', family, purpose, ok, healthy, durationMs, workMs, rules });
-    this.#requests.end(this.#hasWork || this.#recovery.dueAtMs !== undefined);
+    this.#requests.end(this.#isDue);
   }
 
   /**

@@ -65,15 +65,19 @@ export function isDue(atMs: number | undefined, now: number): boolean {
 }
 
 /** Resolves after `ms`, or when `signal` aborts. */
-export function pause(ms: number, signal: AbortSignal): Promise<void> {
+export function pause(
+  ms: number,
+  signal: AbortSignal,
+  clock: Pick<Clock, 'after'> = systemClock,
+): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {
     const done = (): void => {
-      clearTimeout(timer);
+      cancel();
       signal.removeEventListener('abort', done);
       resolve();
     };
-    const timer = setTimeout(done, ms);
+    const cancel = clock.after(ms, done);
     signal.addEventListener('abort', done, { once: true });
   });
 }
