@@ -63,7 +63,9 @@ function* encode(entry: Entry): Generator<Buffer> {
     case 'text':
       return yield* record({ name, mode: modes.data }, Buffer.from(entry.text));
     case 'copy': {
-      const stat = statSync(entry.hostPath);
+      const stat = statSync(entry.hostPath, { throwIfNoEntry: false });
+      // Others make files for a moment while the project is read, and replace folders of build.
+      if (stat === undefined) return;
       const mode = (stat.mode & 0o111) === 0 ? modes.data : modes.program;
       const mtimeS = Math.trunc(stat.mtimeMs / 1000);
       return yield* record({ name, mode, mtimeS }, readFileSync(entry.hostPath));
