@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { http, ready, readyLocal, service } from '../../state/build.ts';
-import { at, endpoints, everyKind, nodeAddress, type Sender, Stage, senders } from './stage.ts';
+import { ready, readyLocal } from '../../state/build.ts';
+import { endpoints, everyKind, nodeAddress, Stage } from './stage.ts';
 
 const families = ['IPv4', 'IPv6'] as const;
 
@@ -14,42 +14,12 @@ const here = '10.244.0.5';
 const away = '10.244.1.6';
 const both = { [away]: ready, [here]: readyLocal };
 
+/**
+ * What no golden file has: other detectors of pods, and what is remembered of clients. Stories show
+ * all packets, and `worlds.test.ts` compares them with those of other modes.
+ */
 describe.for(families)('nftables mode, %s', (family) => {
   const list = (some: Parameters<typeof endpoints>[1]) => endpoints(family, some);
-
-  it('sends each random number to a different endpoint', async () => {
-    const stage = await new Stage({ family }).play([everyKind(family), list(both)]);
-    for (const to of everything) {
-      const ends = [0, 1].map((random) => stage.send('outside', to, { random }).to);
-      expect(new Set(ends).size).toBe(2);
-      expect(stage.send('outside', to, { random: 2 }).to).toBe(ends[0]);
-    }
-  });
-
-  describe('masquerades as in the matrix of 5.5', () => {
-    const matrix = [
-      ['pod', { clusterIP: '', external: ' masqueraded', externalLocal: '' }],
-      [
-        'node',
-        { clusterIP: ' masqueraded', external: ' masqueraded', externalLocal: ' masqueraded' },
-      ],
-      ['outside', { clusterIP: ' masqueraded', external: ' masqueraded', externalLocal: '' }],
-    ] as const satisfies readonly [Sender, Record<string, string>][];
-    it.for(matrix)('%s', async ([sender, expected]) => {
-      const stage = new Stage({ family });
-      await stage.play([everyKind(family), list({ [away]: ready })]);
-      expect(stage.outcome(sender, clusterIP)).toBe(`${away}${expected.clusterIP}`);
-      for (const to of [externalIP, loadBalancerIP, nodePort]) {
-        expect(stage.outcome(sender, to)).toBe(`${away}${expected.external}`);
-      }
-      await stage.play([everyKind(family, { externalTrafficPolicy: 'Local' }), list(both)]);
-      for (const to of [externalIP, loadBalancerIP, nodePort]) {
-        const ends = [0, 1].map((random) => stage.outcome(sender, to, { random }));
-        const pools = sender === 'outside' ? [here, here] : [here, away];
-        expect(ends.sort()).toEqual(pools.map((end) => `${end}${expected.externalLocal}`));
-      }
-    });
-  });
 
   it('masquerades no client of ClusterIPs if it cannot recognise pods', async () => {
     const stage = new Stage({ family, localDetector: { kind: 'none' } });
@@ -72,141 +42,6 @@ describe.for(families)('nftables mode, %s', (family) => {
     const stage = new Stage({ family, masqueradeAll: true });
     await stage.play([everyKind(family), list({ [away]: ready })]);
     expect(stage.outcome('pod', clusterIP)).toBe(`${away} masqueraded`);
-  });
-
-  it('takes the mark off a packet that it masquerades', async () => {
-    const stage = await new Stage({ family }).play([everyKind(family), list(both)]);
-    expect(stage.send('outside', clusterIP)).toMatchObject({ masqueraded: true, mark: 0 });
-  });
-
-  it('masquerades an endpoint that connects to itself, and no other', async () => {
-    const stage = await new Stage({ family }).play([
-      everyKind(family),
-      list({ [here]: readyLocal }),
-    ]);
-    expect(stage.outcome('pod', clusterIP, { saddr: here })).toBe(`${here} masqueraded`);
-    expect(stage.outcome('pod', clusterIP)).toBe(here);
-  });
-
-  it('rejects connections to a Service without endpoints', async () => {
-    const stage = await new Stage({ family }).play([everyKind(family)]);
-    for (const sender of ['pod', 'outside'] as const) {
-      for (const to of everything) expect(stage.outcome(sender, to)).toBe('reject');
-    }
-    for (const to of [clusterIP, externalIP, loadBalancerIP]) {
-      expect(stage.outcome('node', to)).toBe('reject');
-    }
-  });
-
-  it('drops traffic of policy Local without endpoints, except from the node and its pods', async () => {
-    const stage = new Stage({ family });
-    const policies = {
-      internalTrafficPolicy: 'Local',
-      externalTrafficPolicy: 'Local',
-    } as const;
-    await stage.play([everyKind(family, policies), list({ [away]: ready })]);
-    for (const sender of ['pod', 'node', 'outside'] as const) {
-      expect(stage.outcome(sender, clusterIP)).toBe('drop');
-    }
-    for (const to of [externalIP, loadBalancerIP, nodePort]) {
-      expect(stage.outcome('outside', to)).toBe('drop');
-      expect(stage.outcome('pod', to)).toBe(away);
-      expect(stage.outcome('node', to)).toBe(`${away} masqueraded`);
-    }
-  });
-
-  it('keeps internal traffic on the node if the policy requires it', async () => {
-    const stage = new Stage({ family });
-    await stage.play([everyKind(family, { internalTrafficPolicy: 'Local' }), list(both)]);
-    for (const random of [0, 1, 2]) expect(stage.outcome('pod', clusterIP, { random })).toBe(here);
-    const ends = [0, 1].map((random) => stage.outcome('pod', externalIP, { random }));
-    expect(ends.sort()).toEqual([`${here} masqueraded`, `${away} masqueraded`]);
-  });
-
-  describe('with source ranges', () => {
-    const loadBalancerSourceRanges = ['192.0.0.0/8'];
-    it('drops other clients of load-balancer addresses, pods too, and only there', async () => {
-      const stage = new Stage({ family });
-      await stage.play([everyKind(family, { loadBalancerSourceRanges }), list(both)]);
-      const inside = { saddr: '192.0.2.9' };
-      expect(stage.outcome('outside', loadBalancerIP)).toBe('drop');
-      expect(stage.outcome('pod', loadBalancerIP)).toBe('drop');
-      expect(stage.outcome('outside', loadBalancerIP, inside)).toContain('masqueraded');
-      for (const to of [clusterIP, externalIP, nodePort]) {
-        expect(stage.outcome('outside', to)).toContain('masqueraded');
-      }
-    });
-
-    it('treats load-balancer addresses as clients if the node is in the ranges', async () => {
-      const stage = new Stage({ family });
-      const itself = { saddr: '198.51.100.2' };
-      await stage.play([everyKind(family, { loadBalancerSourceRanges }), list(both)]);
-      expect(stage.outcome('node', loadBalancerIP, itself)).toContain('masqueraded');
-      const others = { loadBalancerSourceRanges: ['203.0.0.0/8'] };
-      await stage.play([everyKind(family, others), list(both)]);
-      expect(stage.outcome('node', loadBalancerIP, itself)).toBe('drop');
-    });
-
-    it('drops other clients even if there are no endpoints', async () => {
-      const stage = new Stage({ family });
-      await stage.play([everyKind(family, { loadBalancerSourceRanges })]);
-      expect(stage.outcome('outside', loadBalancerIP)).toBe('drop');
-    });
-  });
-
-  it('rejects other ports of ClusterIPs and drops unused ClusterIPs', async () => {
-    const stage = new Stage({ family, serviceCIDRs: ['10.96.0.0/16'] });
-    await stage.play([everyKind(family), list(both)]);
-    expect(stage.outcome('pod', '10.96.0.1 81')).toBe('reject');
-    expect(stage.outcome('pod', clusterIP, { protocol: 'UDP' })).toBe('reject');
-    expect(stage.outcome('pod', '10.96.0.9 80')).toBe('drop');
-    expect(stage.outcome('pod', '10.97.0.1 80')).toBe('untouched');
-  });
-
-  it('serves the same port of different protocols separately', async () => {
-    const stage = new Stage({ family });
-    const udp = { ...http, name: 'dns', protocol: 'UDP' } as const;
-    const ports = [{ name: 'dns', protocol: 'UDP', port: 53 }] as const;
-    await stage.play([
-      service({ clusterIPs: [at(family, '10.96.0.1')], ports: [http, udp] }),
-      list({ [away]: ready }),
-      endpoints(family, { [here]: readyLocal }, { key: 'ns/web-2', ports }),
-    ]);
-    expect(stage.outcome('pod', clusterIP)).toBe(away);
-    expect(stage.outcome('pod', clusterIP, { protocol: 'UDP' })).toBe(here);
-    expect(stage.send('pod', clusterIP, { protocol: 'UDP' }).to).toMatch(/:53$/);
-  });
-
-  it('opens node ports on every address of the node except loopback', async () => {
-    const stage = await new Stage({ family }).play([everyKind(family), list(both)]);
-    expect(stage.outcome('outside', '192.168.0.2 30080')).toContain('masqueraded');
-    expect(stage.outcome('outside', '10.97.0.1 30080')).toBe('untouched');
-    const loopback = family === 'IPv4' ? '127.0.0.1' : '::1';
-    const { kernel } = stage.rig;
-    const { saddr } = { saddr: loopback };
-    const packet = {
-      saddr,
-      daddr: loopback,
-      protocol: 'TCP',
-      dport: 30080,
-      iif: undefined,
-    } as const;
-    expect(kernel.evaluate({ ...packet, nodeAddresses: [], random: 0 }).translated).toBe(false);
-  });
-
-  it('opens node ports only on the configured addresses', async () => {
-    const stage = new Stage({ family, nodePortAddresses: ['192.168.0.2'] });
-    await stage.play([everyKind(family), list(both)]);
-    expect(stage.outcome('outside', '192.168.0.2 30080')).toContain('masqueraded');
-    expect(stage.outcome('outside', nodePort)).toBe('untouched');
-    await stage.play([everyKind(family)]);
-    expect(stage.outcome('outside', '192.168.0.2 30080')).toBe('reject');
-    expect(stage.outcome('outside', nodePort)).toBe('untouched');
-  });
-
-  it('ignores a packet to an unrelated address', async () => {
-    const stage = await new Stage({ family }).play([everyKind(family), list(both)]);
-    expect(stage.outcome('outside', '203.0.113.200 80')).toBe('untouched');
   });
 
   describe('with session affinity', () => {
@@ -312,12 +147,4 @@ describe.for(families)('nftables mode, %s', (family) => {
       expect(stage.outcome('outside', clusterIP, { random: 2 })).toBe(first);
     });
   });
-
-  it.for(Object.keys(senders) as Sender[])(
-    'delivers what %s sends to its original destination',
-    async (sender) => {
-      const stage = await new Stage({ family }).play([everyKind(family), list({ [away]: ready })]);
-      for (const to of everything) expect(stage.send(sender, to).to).toMatch(/:8080$/);
-    },
-  );
 });
