@@ -14,6 +14,7 @@ import { StringCache } from '../../src/source/kubernetes/protobuf/string-cache.t
 import { UnfinishedList } from '../../src/source/kubernetes/unfinished-list.ts';
 import type { SourceSink } from '../../src/source/source.ts';
 import type { Resource } from '../../src/state/change.ts';
+import { finish } from '../../src/state/steps.ts';
 import { ClusterState } from '../../src/state/store.ts';
 
 /** Microseconds of an object. */
@@ -112,7 +113,7 @@ function read(): void {
       if (chunk === undefined) return;
       for (const bytes of cutter.push(chunk)) {
         if (bytes === 'oversized') throw new Error('an object is too large');
-        list.put(encoding.event(bytes).object);
+        finish(list.put(finish(encoding.event(bytes)).object));
       }
     });
   }

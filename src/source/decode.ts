@@ -5,17 +5,18 @@
  */
 
 import type { Change, Resource } from '../state/change.ts';
+import { finish } from '../state/steps.ts';
 import { objectKey } from '../state/types.ts';
-import { decodeEndpointSlice, decodeUnusedSlice } from './decode/endpoint-slice.ts';
+import { decodeUnusedSlice, endpointSliceInSteps } from './decode/endpoint-slice.ts';
 import { isRawObject } from './decode/field-reader.ts';
 import { decodeNode } from './decode/node.ts';
-import { decodeService, decodeUnserved } from './decode/service.ts';
+import { decodeUnserved, serviceInSteps } from './decode/service.ts';
 import { decodeServiceCIDR } from './decode/service-cidr.ts';
 import { Interner } from './interner.ts';
 import type { SourceProblem, Watched } from './source.ts';
 
 export type { Decoded } from './decode/field-reader.ts';
-export { decodeEndpointSlice, decodeNode, decodeService, decodeServiceCIDR };
+export { decodeNode, decodeServiceCIDR, endpointSliceInSteps, serviceInSteps };
 
 /** The context of decoding. Each source has one, because it interns strings. */
 export interface DecodeContext {
@@ -28,7 +29,7 @@ export function decodeContext(nodeName: string): DecodeContext {
   return { nodeName, strings: new Interner() };
 }
 
-interface DecodedChange {
+export interface DecodedChange {
   /** Undefined = the object is not relevant, or cannot be used at all. */
   readonly change: Change | undefined;
   readonly problems: readonly SourceProblem[];
@@ -46,17 +47,26 @@ export const kindOf = {
 export function decodeChange(
   resource: Resource,
   raw: unknown,
-  { nodeName, strings }: DecodeContext,
+  context: DecodeContext,
 ): DecodedChange {
+  return finish(changeInSteps(resource, raw, context));
+}
+
+/** Like `decodeChange`, in steps: an object may have tens of thousands of entries. */
+export function* changeInSteps(
+  resource: Resource,
+  raw: unknown,
+  { nodeName, strings }: DecodeContext,
+): Generator<undefined, DecodedChange> {
   switch (resource) {
     case 'services': {
-      const { record: service, problems } = decodeService(raw, strings);
+      const { record: service, problems } = yield* serviceInSteps(raw, strings);
       if (service !== undefined) return { change: { kind: 'service', service }, problems };
       const unserved = problems.length > 0 ? undefined : decodeUnserved(raw);
       return { change: unserved && { kind: 'service-unserved', unserved }, problems };
     }
     case 'endpointslices': {
-      const { record: slice, problems } = decodeEndpointSlice(raw, strings, nodeName);
+      const { record: slice, problems } = yield* endpointSliceInSteps(raw, strings, nodeName);
       if (slice !== undefined) return { change: { kind: 'slice', slice }, problems };
       const unused = decodeUnusedSlice(raw);
       return { change: unused && { kind: 'slice-unused', unused }, problems };

@@ -1,4 +1,4 @@
-import { arrayMax, type List } from '../net/list.ts';
+import { arrayMax } from '../net/list.ts';
 import type { Place } from '../state/types.ts';
 
 const none: readonly never[] = Object.freeze([]);
@@ -60,13 +60,10 @@ export class Interner {
     return list;
   }
 
-  /** The one list of plain records, all of one type, with this content; `packed` if it is long. */
-  records<T extends object>(
-    records: readonly T[],
-    packed: (records: readonly T[]) => List<T>,
-  ): List<T> {
+  /** The one list of plain records, all of one type, with this content, unless it is long. */
+  records<T extends object>(records: readonly T[]): readonly T[] {
     if (records.length === 0) return none;
-    if (records.length > arrayMax) return packed(records);
+    if (records.length > arrayMax) return lasting(records);
     const key = JSON.stringify(records);
     const known = this.#records.get(key);
     if (known !== undefined) return known as readonly T[];

@@ -1,4 +1,12 @@
-import { type ColumnForm, Columns, copyOfPart, type List, numberAt, partMax } from '../net/list.ts';
+import {
+  arrayMax,
+  type ColumnForm,
+  Columns,
+  copyOfPart,
+  type List,
+  numberAt,
+  partMax,
+} from '../net/list.ts';
 import { protocols } from '../net/protocol.ts';
 import type { ServicePort, SlicePort } from './types.ts';
 
@@ -19,22 +27,30 @@ const form: ColumnForm<ServicePort> = {
 /** Three bytes say where a name ends. */
 const textMax = 2 ** 24 - 1;
 
+/** The ports that are packed in one step. */
+const portsAStep = 1024;
+
 /**
- * Many ports to keep: 8 bytes and the name for each, instead of an object. Names that no API server
- * accepts take more than the objects, which are kept then.
+ * Ports to keep, in steps. Many take 8 bytes and the name for each, instead of an object. Names
+ * that no API server accepts take more than the objects, which are kept then.
  */
-export function packedPorts<T extends SlicePort>(ports: readonly T[]): List<T | ServicePort> {
+export function* packedPorts<T extends SlicePort>(
+  ports: readonly T[],
+): Generator<undefined, List<T | ServicePort>> {
+  if (ports.length <= arrayMax) return ports;
   const text = ports.map(({ name }) => name).join('');
   if (text.length > textMax || ports.some(({ name }) => name.length > partMax)) return ports;
   const bytes = Buffer.alloc(ports.length * form.width);
   let end = 0;
-  ports.forEach((one: SlicePort & Partial<ServicePort>, i) => {
+  for (let i = 0; i < ports.length; i += 1) {
+    if (i % portsAStep === portsAStep - 1) yield;
+    const one: SlicePort & Partial<ServicePort> = ports[i]!;
     const at = i * form.width;
     end += one.name.length;
     bytes[at] = protocols.indexOf(one.protocol);
     bytes.writeUInt16BE(one.port, at + 1);
     bytes.writeUInt16BE(one.nodePort ?? 0, at + 3);
     bytes.writeUIntBE(end, at + 5, 3);
-  });
+  }
   return new Columns(form, bytes, text);
 }

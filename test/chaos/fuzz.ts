@@ -31,6 +31,7 @@ import { decodeManifests } from '../../src/source/manifests/objects.ts';
 import { parseManifest } from '../../src/source/manifests/parse.ts';
 import type { SourceProblem, Watched } from '../../src/source/source.ts';
 import { resources } from '../../src/state/change.ts';
+import { finish } from '../../src/state/steps.ts';
 import { ClusterState } from '../../src/state/store.ts';
 import { Pacer } from '../../src/time/pacer.ts';
 import { httpHere } from '../fake/http-here.ts';
@@ -288,7 +289,7 @@ function protobufFrames(input: Buffer, random: Random): void {
   for (const frame of cutAnyhow(() => new FrameCutter(bytesMax), input, random)) {
     for (const resource of watched) {
       tolerate(StreamError, () => {
-        deliver(resource, inProtobuf[resource].event(frame).object, frame.length);
+        deliver(resource, finish(inProtobuf[resource].event(frame)).object, frame.length);
       });
     }
   }
@@ -391,7 +392,7 @@ function jsonObjects(input: Buffer, _random: Random): void {
 function readItem(bytes: Buffer): void {
   let raw: unknown;
   try {
-    raw = bounded(bytes.length, objectMiB, () => json.item(bytes));
+    raw = bounded(bytes.length, objectMiB, () => finish(json.item(bytes)));
   } catch (error) {
     const words = error instanceof Error ? error.message : '';
     assert(words.startsWith('cannot read an object: '), `refused by "${words}"`);
@@ -417,8 +418,9 @@ function deliver(resource: Watched, raw: unknown, bytes: number): void {
     synced: () => {},
     listed: () => {},
   });
-  const [key] = bounded(bytes, objectMiB, () => [delivery.put(raw), state]);
-  assert(delivery.put(raw) === key, 'the same object has another key');
+  const put = () => finish(delivery.decode(raw))();
+  const [key] = bounded(bytes, objectMiB, () => [put(), state]);
+  assert(put() === key, 'the same object has another key');
   if (key !== undefined) delivery.remove(key);
   delivery.retain(new Set());
   assert(delivery.size === 0, 'something stays');

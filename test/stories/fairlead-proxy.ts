@@ -34,6 +34,7 @@ import { Delivery } from '../../src/source/kubernetes/delivery.ts';
 import type { WatchPods } from '../../src/source/pods.ts';
 import type { Condition, Source, SourceSink } from '../../src/source/source.ts';
 import { type Resource, resources } from '../../src/state/change.ts';
+import { finish } from '../../src/state/steps.ts';
 import { FakeLookup } from '../fake/lookup.ts';
 import { AheadClock } from '../lab/ahead-clock.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
@@ -314,7 +315,7 @@ class ObjectSource implements Source {
     const known = new Set(this.#objects);
     for (const [resource, delivery] of this.#deliveries) {
       const all = objects.filter((object) => this.#isOf(resource, object));
-      for (const object of all) if (!known.has(object)) delivery.put(object);
+      for (const object of all) if (!known.has(object)) finish(delivery.decode(object))();
       delivery.retain(new Set(all.flatMap((object) => delivery.keyOf(object) ?? [])));
     }
     this.#objects = objects;

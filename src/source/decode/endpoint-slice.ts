@@ -19,7 +19,7 @@ import {
   noNames,
   ReadEndpoints,
 } from './endpoint-columns.ts';
-import { entriesMax } from './entries.ts';
+import { endsStep, entriesMax } from './entries.ts';
 import { type Decoded, type FieldReader, open, type RawObject, show } from './field-reader.ts';
 import {
   headlessLabel,
@@ -29,14 +29,14 @@ import {
 } from './names.ts';
 
 /**
- * An EndpointSlice in columns (behaviour document 4.3). No record for slices of headless
+ * An EndpointSlice in columns (behaviour document 4.3), in steps. No record for slices of headless
  * Services and of host names. `nodeName` is this node's name.
  */
-export function decodeEndpointSlice(
+export function* endpointSliceInSteps(
   raw: unknown,
   strings: Interner,
   nodeName: string,
-): Decoded<EndpointSlice> {
+): Generator<undefined, Decoded<EndpointSlice>> {
   const opened = open('EndpointSlice', raw, 'namespaced');
   const { fields } = opened;
   if (opened.id === undefined) return { record: undefined, problems: fields.problems };
@@ -47,14 +47,15 @@ export function decodeEndpointSlice(
   if (service === undefined || family === undefined) {
     return { record: undefined, problems: fields.problems };
   }
-  const ports = strings.records(decodePorts(fields, opened.raw.ports), packedPorts);
-  const columns = decodeEndpoints(fields, opened.raw.endpoints, { family, nodeName, strings });
+  const ports = strings.records(yield* decodePorts(fields, opened.raw.ports));
+  const context = { family, nodeName, strings };
+  const columns = yield* decodeEndpoints(fields, opened.raw.endpoints, context);
   const annotations = fields.object(opened.metadata.annotations, 'metadata.annotations');
   const record: EndpointSlice = {
     key: opened.id.key,
     service: objectKey(opened.id.namespace, service),
     family,
-    ports,
+    ports: yield* packedPorts(ports),
     length: columns.length,
     addresses: columns.addresses,
     conditions: columns.conditions,
@@ -110,10 +111,11 @@ function decodeTriggerTime(
 }
 
 /** Ports without a name or number mean "any": like kube-proxy, this proxy does not serve those. */
-function decodePorts(fields: FieldReader, value: unknown): SlicePort[] {
+function* decodePorts(fields: FieldReader, value: unknown): Generator<undefined, SlicePort[]> {
   const ports: SlicePort[] = [];
   const list = fields.list(value, 'ports', entriesMax.ports);
   for (let i = 0; i < list.length; i += 1) {
+    if (endsStep(i)) yield;
     fields.within('ports', i);
     const raw = fields.objectItem(list[i]);
     if (raw === undefined) continue;
@@ -133,11 +135,16 @@ function decodePorts(fields: FieldReader, value: unknown): SlicePort[] {
 const noAnyPort = 'is missing: a port without one means all ports, which is not served';
 
 /** Decodes directly into the columns, without an object for each endpoint. */
-function decodeEndpoints(fields: FieldReader, value: unknown, context: EndpointContext): Columns {
+function* decodeEndpoints(
+  fields: FieldReader,
+  value: unknown,
+  context: EndpointContext,
+): Generator<undefined, Columns> {
   if (value instanceof ReadEndpoints) return value.columns;
   const list = fields.list(value, 'endpoints', entriesMax.endpoints);
   const writer = new ColumnWriter(context, list.length);
   for (let i = 0; i < list.length; i += 1) {
+    if (endsStep(i)) yield;
     fields.within('endpoints', i);
     const raw = fields.objectItem(list[i]);
     if (raw === undefined) continue;

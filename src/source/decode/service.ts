@@ -7,7 +7,7 @@ import type { Service, ServicePort, UnservedService } from '../../state/types.ts
 import { type Interner, lasting } from '../interner.ts';
 import { readCIDR, readServiceAddress } from './addresses.ts';
 import { annotationsOf, decodeBalancing, decodeDetection, decodeEndings } from './annotations.ts';
-import { entriesMax } from './entries.ts';
+import { endsStep, entriesMax } from './entries.ts';
 import {
   type Decoded,
   type FieldReader,
@@ -32,10 +32,13 @@ const maxAffinityTimeoutSeconds = 86_400;
 const noClients = ['0.0.0.0/32', '::/128'].map((text) => parseCIDR(text)!);
 
 /**
- * Decodes a Service (behaviour document 5.1, 5.2). No record for Services that are not served:
- * headless, ExternalName, or labelled for another proxy.
+ * Decodes a Service (behaviour document 5.1, 5.2), in steps. No record for Services that are not
+ * served: headless, ExternalName, or labelled for another proxy.
  */
-export function decodeService(raw: unknown, strings: Interner): Decoded<Service> {
+export function* serviceInSteps(
+  raw: unknown,
+  strings: Interner,
+): Generator<undefined, Decoded<Service>> {
   const opened = open('Service', raw, 'namespaced');
   const { fields } = opened;
   if (opened.id === undefined) return { record: undefined, problems: fields.problems };
@@ -61,10 +64,14 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
     createdMs: fields.time(opened.metadata.creationTimestamp, 'metadata.creationTimestamp') ?? 0,
     type,
     clusterIPs: lasting(clusterIPs),
-    externalIPs: addressList(lasting(decodeExternalIPs(fields, spec.externalIPs, clusterIPs))),
-    loadBalancerIPs: addressList(lasting(decodeIngress(fields, opened.raw.status, clusterIPs))),
+    externalIPs: addressList(
+      lasting(yield* decodeExternalIPs(fields, spec.externalIPs, clusterIPs)),
+    ),
+    loadBalancerIPs: addressList(
+      lasting(yield* decodeIngress(fields, opened.raw.status, clusterIPs)),
+    ),
     loadBalancerSourceRanges: blockList(
-      lasting(decodeSourceRanges(fields, spec.loadBalancerSourceRanges)),
+      lasting(yield* decodeSourceRanges(fields, spec.loadBalancerSourceRanges)),
     ),
     internalTrafficPolicy: policy('internalTrafficPolicy'),
     externalTrafficPolicy,
@@ -81,7 +88,7 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
     endings: decodeEndings(asked),
     awaitedLoadBalancer:
       type === 'LoadBalancer' ? decodeAwaited(fields, spec, opened.raw.status) : undefined,
-    ports: strings.records(decodePorts(fields, spec.ports), packedPorts),
+    ports: yield* packedPorts(strings.records(yield* decodePorts(fields, spec.ports))),
   };
   return { record, problems: fields.problems };
 }
@@ -149,10 +156,15 @@ function decodeClusterIPs(fields: FieldReader, spec: RawObject): Address[] {
   return addresses;
 }
 
-function decodeExternalIPs(fields: FieldReader, value: unknown, own: readonly Address[]) {
+function* decodeExternalIPs(
+  fields: FieldReader,
+  value: unknown,
+  own: readonly Address[],
+): Generator<undefined, readonly Address[]> {
   const addresses: Address[] = [];
   const list = fields.list(value, 'spec.externalIPs', entriesMax.addresses);
   for (let i = 0; i < list.length; i += 1) {
+    if (endsStep(i)) yield;
     const field = `spec.externalIPs[${i}]`;
     const address = readServiceAddress(fields, list[i], field);
     if (address === undefined) continue;
@@ -163,13 +175,18 @@ function decodeExternalIPs(fields: FieldReader, value: unknown, own: readonly Ad
 }
 
 /** Addresses of the load balancer that nodes serve: not those that it proxies itself. */
-function decodeIngress(fields: FieldReader, rawStatus: unknown, own: readonly Address[]) {
+function* decodeIngress(
+  fields: FieldReader,
+  rawStatus: unknown,
+  own: readonly Address[],
+): Generator<undefined, readonly Address[]> {
   const status = fields.object(rawStatus, 'status');
   const loadBalancer = fields.object(status?.loadBalancer, 'status.loadBalancer');
   const field = 'status.loadBalancer.ingress';
   const addresses: Address[] = [];
   const list = fields.list(loadBalancer?.ingress, field, entriesMax.addresses);
   for (let i = 0; i < list.length; i += 1) {
+    if (endsStep(i)) yield;
     fields.within(field, i);
     const ingress = fields.objectItem(list[i]);
     if (ingress?.ip === undefined || ingress.ip === null || ingress.ip === '') continue;
@@ -213,12 +230,16 @@ function distinct(addresses: readonly Address[]): readonly Address[] {
  * A block of length 0 allows every client of its family, regardless of other blocks. If ranges are
  * given and none can be read, no client is allowed: a typing error must not open a Service.
  */
-function decodeSourceRanges(fields: FieldReader, value: unknown): readonly CIDR[] {
+function* decodeSourceRanges(
+  fields: FieldReader,
+  value: unknown,
+): Generator<undefined, readonly CIDR[]> {
   const ranges: CIDR[] = [];
   const field = 'spec.loadBalancerSourceRanges';
   const before = fields.faults;
   const list = fields.list(value, field, entriesMax.sourceRanges);
   for (let i = 0; i < list.length; i += 1) {
+    if (endsStep(i)) yield;
     const text: unknown = list[i];
     const trimmed = typeof text === 'string' ? text.trim() : text;
     const range = readCIDR(fields, trimmed, `${field}[${i}]`);
@@ -273,12 +294,13 @@ function decodeAffinity(fields: FieldReader, spec: RawObject): number {
  * A port with the name or number of an earlier one is refused. When only its node port is taken,
  * the port is used without the node port.
  */
-function decodePorts(fields: FieldReader, value: unknown): ServicePort[] {
+function* decodePorts(fields: FieldReader, value: unknown): Generator<undefined, ServicePort[]> {
   const ports: ServicePort[] = [];
   const list = fields.list(value, 'spec.ports', entriesMax.ports);
   // Most Services have one port.
   const taken = list.length > 1 ? new TakenByPorts(fields) : undefined;
   for (let i = 0; i < list.length; i += 1) {
+    if (endsStep(i)) yield;
     fields.within('spec.ports', i);
     const port = decodePort(fields, list[i]);
     const distinct = port && taken ? taken.add(port) : port;

@@ -95,14 +95,15 @@ export class Comparison {
     const signal = AbortSignal.any([outer, this.#stopping.signal]);
     let differences = 0;
     let isReadable = true;
-    const correct = (deliver: () => void): void => {
+    const correct = (deliver: () => unknown): void => {
       const before = delivery.changes;
       deliver();
       differences += delivery.changes - before;
     };
     const reader = {
       open: (query: Query) => this.#open(query, signal),
-      item: (raw: unknown): void => {
+      *item(raw: unknown): Generator<undefined, void> {
+        const deliver = yield* delivery.decode(raw);
         signal.throwIfAborted();
         const key = delivery.keyOf(raw);
         if (key === undefined) {
@@ -111,7 +112,7 @@ export class Comparison {
         }
         // The watch has delivered a change of it in the meantime, or is going to.
         const isOfWatch = keys.has(key) || isNewer(resourceVersionOf(raw), since);
-        if (!isOfWatch) correct(() => delivery.put(raw));
+        if (!isOfWatch) correct(deliver);
         if (delivery.has(key)) keys.add(key);
       },
       unreadable: (): void => {

@@ -1,7 +1,17 @@
 import type { Change, Resource, Taken } from '../../state/change.ts';
 import { objectOf } from '../decode/field-reader.ts';
-import { type DecodeContext, decodeChange, goneChange, keyOfChange, keyOfRaw } from '../decode.ts';
+import {
+  changeInSteps,
+  type DecodeContext,
+  type DecodedChange,
+  goneChange,
+  keyOfChange,
+  keyOfRaw,
+} from '../decode.ts';
 import type { SourceSink } from '../source.ts';
+
+/** Delivers an object once it is decoded. Returns its key; undefined if it has none. */
+type Deliver = () => string | undefined;
 
 /** Receives the objects of one resource from lists and watches. */
 export interface ObjectDelivery {
@@ -13,8 +23,8 @@ export interface ObjectDelivery {
   has(key: string): boolean;
   /** Undefined: it has none. */
   keyOf(raw: unknown): string | undefined;
-  /** Delivers an object that exists. Returns its key; undefined if it has none. */
-  put(raw: unknown): string | undefined;
+  /** Decodes an object that exists, in steps. */
+  decode(raw: unknown): Generator<undefined, Deliver>;
   remove(key: string): void;
   /** Deletes all objects except those with these keys, which a complete list contained. */
   retain(keys: ReadonlySet<string>): void;
@@ -56,11 +66,15 @@ export class Delivery implements ObjectDelivery {
     return keyOfRaw(this.#resource, raw);
   }
 
-  put(raw: unknown): string | undefined {
+  *decode(raw: unknown): Generator<undefined, Deliver> {
+    const decoded = yield* changeInSteps(this.#resource, raw, this.#context);
+    return () => this.#put(raw, decoded);
+  }
+
+  #put(raw: unknown, { change, problems }: DecodedChange): string | undefined {
     const key = this.keyOf(raw);
     const version = resourceVersionOf(raw);
     const isKnown = key !== undefined && version !== '' && this.#versions.get(key) === version;
-    const { change, problems } = decodeChange(this.#resource, raw, this.#context);
     if (key !== undefined && change !== undefined) {
       // The record's own key string: an equal one would be kept in memory in addition to it.
       this.#versions.set(keyOfChange(change), version);

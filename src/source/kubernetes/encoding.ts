@@ -24,25 +24,36 @@ interface ListCutter {
 export interface Encoding {
   /** An event longer than `bytesMax` is not kept in memory. */
   events(bytesMax: number): EventCutter;
-  /** Throws a StreamError if the bytes are not an event. */
-  event(bytes: Buffer): WatchEvent;
+  /** Reads an event, in steps. Throws a StreamError if the bytes are not one. */
+  event(bytes: Buffer): Generator<undefined, WatchEvent>;
   list(itemBytesMax: number): ListCutter;
-  /** Throws a one-line Error if the bytes are not an object. */
-  item(bytes: Buffer): unknown;
+  /** Reads an object, in steps. Throws a one-line Error if the bytes are not one. */
+  item(bytes: Buffer): Generator<undefined, unknown>;
 }
 
 export type Encodings = Readonly<Record<Form, Encoding>>;
 
 export const json: Encoding = {
   events: (bytesMax) => new LineFramer(bytesMax),
-  event: parseWatchEvent,
+  *event(line) {
+    const event = parseWatchEvent(line);
+    // To decode an object of a megabyte takes another turn.
+    yield;
+    return event;
+  },
   list: (itemBytesMax) => new ListSplitter(itemBytesMax),
-  item: (bytes) => {
-    try {
-      return parseJSON(bytes);
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : error;
-      throw new Error(`cannot read an object: ${reason}: ${startOf(bytes)}`);
-    }
+  *item(bytes) {
+    const item = parseItem(bytes);
+    yield;
+    return item;
   },
 };
+
+function parseItem(bytes: Buffer): unknown {
+  try {
+    return parseJSON(bytes);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : error;
+    throw new Error(`cannot read an object: ${reason}: ${startOf(bytes)}`);
+  }
+}

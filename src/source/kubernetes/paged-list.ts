@@ -12,7 +12,8 @@ const positionMax = 2048;
 
 interface PageReader {
   open(query: Query): Promise<ApiStream>;
-  item(raw: unknown): void;
+  /** Takes an item, in steps. */
+  item(raw: unknown): Iterable<undefined>;
   /** An item that is too large, or not an object: the list is not complete. */
   unreadable(reason: string): void;
 }
@@ -88,8 +89,7 @@ export async function readListSince(
 
 /** The server's current resourceVersion. */
 export async function readVersion(open: PageReader['open'], options: PageOptions): Promise<string> {
-  const ignore = (): void => {};
-  const reader = { open, item: ignore, unreadable: ignore };
+  const reader = { open, item: () => [], unreadable: () => {} };
   return (await readPage(reader, { limit: '1' }, options, Number.POSITIVE_INFINITY))
     .resourceVersion;
 }
@@ -107,7 +107,7 @@ async function readPage(
     for (const item of splitter.push(chunk)) {
       if (item === 'oversized')
         reader.unreadable(`an object is larger than ${objectBytesMax} bytes`);
-      else readItem(reader, encoding, item);
+      else for (const _ of readItem(reader, encoding, item)) if (pacer.due) await pacer.rest();
       if (pacer.due) await pacer.rest();
     }
     if (performance.now() > untilMs) throw new StreamError('garbage', 'the list does not end');
@@ -117,15 +117,19 @@ async function readPage(
   return readEnvelope(splitter.envelope());
 }
 
-function readItem(reader: PageReader, encoding: Encoding, bytes: Buffer): void {
+function* readItem(
+  reader: PageReader,
+  encoding: Encoding,
+  bytes: Buffer,
+): Generator<undefined, void> {
   let raw: unknown;
   try {
-    raw = encoding.item(bytes);
+    raw = yield* encoding.item(bytes);
   } catch (error) {
     reader.unreadable(error instanceof Error ? error.message : String(error));
     return;
   }
-  reader.item(raw);
+  yield* reader.item(raw);
 }
 
 /** An answer without a resourceVersion is not a list, and must not be taken for an empty one. */

@@ -100,8 +100,13 @@ class PodDelivery implements ObjectDelivery {
     return keyOfRaw('pods', raw);
   }
 
-  put(raw: unknown): string | undefined {
-    const { record, problems } = decodeChosenPod(raw);
+  *decode(raw: unknown): ReturnType<ObjectDelivery['decode']> {
+    const decoded = decodeChosenPod(raw);
+    yield;
+    return () => this.#put(decoded);
+  }
+
+  #put({ record, problems }: Decoded<ChosenPod>): string | undefined {
     for (const problem of problems) this.#sink.problem(problem);
     if (record === undefined) return undefined;
     // A pod changes often in ways that do not matter here.

@@ -172,7 +172,7 @@ export class Reflector {
     const reader = {
       open: (query: Query) => this.#open(query, signal),
       begin: () => this.#list?.restart(),
-      item: (raw: unknown) => this.#list?.put(raw),
+      item: (raw: unknown) => this.#list?.put(raw) ?? [],
       unreadable: (reason: string) => this.#unreadable(reason),
     };
     const { pagedListMaxMs: maxMs, pageSize, objectBytesMax } = timing;
@@ -315,10 +315,8 @@ export class Reflector {
       for (const bytes of events.push(chunk)) {
         if (bytes === 'oversized') this.#oversized();
         else {
-          const event = encoding.event(bytes);
-          // To decode an object of a megabyte takes another turn.
-          if (pacer.due) await pacer.rest();
-          this.#take(event, stream);
+          const steps = this.#take(encoding.event(bytes), stream);
+          for (const _ of steps) if (pacer.due) await pacer.rest();
         }
         if (pacer.due) await pacer.rest();
       }
@@ -342,13 +340,18 @@ export class Reflector {
     throw new StreamError('garbage', reason);
   }
 
-  #take(event: WatchEvent, stream: ApiStream): void {
+  *#take(read: Generator<undefined, WatchEvent>, stream: ApiStream): Generator<undefined, void> {
+    const event = yield* read;
     if (event.type === 'ERROR') this.#fail(event.object);
-    if (this.#list !== undefined) this.#takeListed(event, this.#list, stream);
-    else this.#takeNews(event);
+    if (this.#list !== undefined) yield* this.#takeListed(event, this.#list, stream);
+    else yield* this.#takeNews(event);
   }
 
-  #takeListed(event: WatchEvent, list: UnfinishedList, stream: ApiStream): void {
+  *#takeListed(
+    event: WatchEvent,
+    list: UnfinishedList,
+    stream: ApiStream,
+  ): Generator<undefined, void> {
     const key = event.type === 'DELETED' ? this.#parts.delivery.keyOf(event.object) : undefined;
     if (endsInitialEvents(event)) {
       this.#completeList(resourceVersionOf(event.object));
@@ -359,7 +362,7 @@ export class Reflector {
     } else if (key !== undefined) {
       list.remove(key);
     } else {
-      list.put(event.object);
+      yield* list.put(event.object);
     }
   }
 
@@ -367,13 +370,13 @@ export class Reflector {
    * Applies an event if it is new: a watch that was opened while another one ran repeats its
    * events, and an object must not return to an older state, even for a moment.
    */
-  #takeNews({ type, object }: WatchEvent): void {
+  *#takeNews({ type, object }: WatchEvent): Generator<undefined, void> {
     const { delivery } = this.#parts;
     const resourceVersion = resourceVersionOf(object);
     if (!isNewer(resourceVersion, this.#resourceVersion)) return;
     if (type !== 'BOOKMARK') this.#comparison.changes(delivery.keyOf(object) ?? '');
     if (type === 'DELETED') delivery.remove(delivery.keyOf(object) ?? '');
-    else if (type !== 'BOOKMARK') delivery.put(object);
+    else if (type !== 'BOOKMARK') (yield* delivery.decode(object))();
     if (resourceVersion !== '') this.#resourceVersion = resourceVersion;
     this.#goesWell();
   }

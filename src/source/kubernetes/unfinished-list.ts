@@ -18,9 +18,10 @@ export class UnfinishedList {
     this.restart();
   }
 
-  put(raw: unknown): void {
+  *put(raw: unknown): Generator<undefined, void> {
+    const deliver = yield* this.#delivery.decode(raw);
     const before = this.#size;
-    const key = this.#delivery.put(raw);
+    const key = deliver();
     const isKept = key !== undefined && this.#delivery.has(key);
     if (key === undefined) this.#readable = false;
     if (isKept) this.#keys?.add(key);

@@ -2,8 +2,6 @@ import { describe, expect, it } from 'vitest';
 import { Interner, lasting } from '../../../src/source/interner.ts';
 import { RateLimiter } from '../../../src/source/kubernetes/client.ts';
 
-const asTheyAre = <T>(list: readonly T[]): readonly T[] => list;
-
 describe('Interner', () => {
   it('gives equal lists one identity, and stays within its bytes', () => {
     const strings = new Interner(1000);
@@ -12,7 +10,7 @@ describe('Interner', () => {
     for (let i = 0; i < 100; i += 1) {
       expect(strings.string(`s${i}`)).toBe(`s${i}`);
       expect(strings.list([`s${i}`])).toEqual([`s${i}`]);
-      expect(strings.records([{ port: i }], asTheyAre)).toEqual([{ port: i }]);
+      expect(strings.records([{ port: i }])).toEqual([{ port: i }]);
       expect(strings.bytes).toBeLessThanOrEqual(1000);
     }
     expect(strings.string('s99')).toBe('s99');
@@ -21,7 +19,7 @@ describe('Interner', () => {
   it('keeps nothing of long lists', () => {
     const strings = new Interner();
     const long = Array.from({ length: 2000 }, (_, port) => ({ name: `p${port}`, port }));
-    expect(strings.records(long, asTheyAre)).toEqual(long);
+    expect(strings.records(long)).toEqual(long);
     expect(strings.list(long.map(({ name }) => name))).toHaveLength(2000);
     expect(strings.bytes).toBe(0);
   });
@@ -31,12 +29,10 @@ describe('lists that stay', () => {
   it('are one list when they hold the same records', () => {
     const strings = new Interner(1000);
     const ports = () => [{ name: 'http', port: 80 }];
-    expect(strings.records(ports(), asTheyAre)).toBe(strings.records(ports(), asTheyAre));
-    expect(strings.records([{ name: 'http', port: 81 }], asTheyAre)).not.toBe(
-      strings.records(ports(), asTheyAre),
-    );
+    expect(strings.records(ports())).toBe(strings.records(ports()));
+    expect(strings.records([{ name: 'http', port: 81 }])).not.toBe(strings.records(ports()));
     for (let port = 0; port < 5; port += 1) {
-      expect(strings.records([{ port }], asTheyAre)).toEqual([{ port }]);
+      expect(strings.records([{ port }])).toEqual([{ port }]);
     }
   });
 
@@ -45,7 +41,7 @@ describe('lists that stay', () => {
     const kept = lasting(made);
     made.push(3);
     expect(kept).toEqual([1, 2]);
-    expect(lasting([])).toBe(new Interner().records([], asTheyAre));
+    expect(lasting([])).toBe(new Interner().records([]));
   });
 });
 

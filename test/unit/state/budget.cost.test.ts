@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { decodeService } from '../../../src/source/decode.ts';
+import { serviceInSteps } from '../../../src/source/decode.ts';
 import { Interner } from '../../../src/source/interner.ts';
 import { noLimits } from '../../../src/state/budget.ts';
 import { resolve } from '../../../src/state/resolve.ts';
+import { finish } from '../../../src/state/steps.ts';
 import { context, ips, portsOf, ready, service, slice, slicePort } from './build.ts';
 import { growth } from './steps-taken.ts';
 
@@ -42,7 +43,7 @@ describe('the cost of one Service', () => {
     const work = (count: number) => {
       const ports = portsOf(count).map(({ name, port }) => ({ name, port }));
       const raw = { metadata, spec: { clusterIP: '10.96.0.1', ports } };
-      return () => decodeService(raw, new Interner());
+      return () => finish(serviceInSteps(raw, new Interner()));
     };
     expect(growth(work, 500)).toBeLessThan(5);
   });

@@ -25,9 +25,9 @@ export function protobuf(
   const objects = new ObjectReader(resource, context);
   return {
     events: (bytesMax) => new FrameCutter(bytesMax),
-    event: (bytes) => {
+    *event(bytes) {
       try {
-        return readEvent(bytes, resource, objects, strings);
+        return yield* readEvent(bytes, resource, objects, strings);
       } catch (error) {
         const why = error instanceof Error ? error.message : String(error);
         throw new StreamError('garbage', `invalid watch event: ${why}`);
@@ -38,19 +38,19 @@ export function protobuf(
   };
 }
 
-function readEvent(
+function* readEvent(
   bytes: Buffer,
   resource: Watched,
   objects: ObjectReader,
   strings: StringCache,
-): WatchEvent {
+): Generator<undefined, WatchEvent> {
   const reader = new WireReader(bytes, strings);
   const given = textOf(reader, eventFields.type);
   const type = watchEventTypes.find((known) => known === given);
   const hasObject = goInto(reader, eventFields.object) && goInto(reader, eventFields.raw);
   if (type === undefined || !hasObject) throw new Error('it has no type or no object');
   const kind = unwrap(reader);
-  if (kind === kindOf[resource]) return { type, object: objects.read(reader) };
+  if (kind === kindOf[resource]) return { type, object: yield* objects.read(reader) };
   if (type === 'ERROR') return { type, object: readMessage(reader, status) };
   throw new Error(`its object is of kind ${show(kind)}`);
 }

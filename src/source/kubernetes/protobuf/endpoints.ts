@@ -6,7 +6,7 @@ import {
   type EndpointContext,
   noNames,
 } from '../../decode/endpoint-columns.ts';
-import { entriesMax } from '../../decode/entries.ts';
+import { endsStep, entriesMax } from '../../decode/entries.ts';
 import { WireError, type WireReader } from './wire.ts';
 
 /** The tag of a field: its number, and its wire type in the low three bits. */
@@ -25,17 +25,18 @@ const tags = {
 } as const;
 
 /**
- * Reads endpoints directly into columns: a full list has 240,000. Undefined if one of them is
- * unusual: then they are decoded one by one, which reports problems.
+ * Reads endpoints directly into columns, in steps: a full list has 240,000. Undefined if one of
+ * them is unusual: then they are decoded one by one, which reports problems.
  */
-export function readColumns(
+export function* readColumns(
   reader: WireReader,
   positions: readonly number[],
   context: EndpointContext,
-): Columns | undefined {
+): Generator<undefined, Columns | undefined> {
   const writer = new ColumnWriter(context, positions.length);
   const endpoint = new EndpointReader(reader, context);
   for (let i = 0; i < positions.length; i += 1) {
+    if (endsStep(i)) yield;
     reader.at = positions[i]!;
     try {
       if (!endpoint.read(writer)) return undefined;

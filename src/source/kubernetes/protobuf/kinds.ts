@@ -43,7 +43,8 @@ const sliceMeta = message(
 const podMeta = message(...ofEach, text(5, 'uid'));
 const nodeMeta = message(...ofEach, time(9, 'deletionTimestamp'));
 
-const servicePort = message(
+/** Of a Service. */
+export const servicePort = message(
   common(1, 'name'),
   common(2, 'protocol'),
   int32(3, 'port'),
@@ -53,7 +54,7 @@ const servicePort = message(
 const clientIPConfig = message(int32(1, 'timeoutSeconds'));
 
 const serviceSpec = message(
-  repeated(entriesMax.ports, nested(1, 'ports', servicePort)),
+  repeated(entriesMax.ports, position(1, 'ports')),
   text(3, 'clusterIP'),
   common(4, 'type'),
   repeated(entriesMax.addresses, text(5, 'externalIPs')),
@@ -111,13 +112,14 @@ export const endpoint = message(
   nested(8, 'hints', hints),
 );
 
-const endpointPort = message(common(1, 'name'), common(2, 'protocol'), int32(3, 'port'));
+/** Of an EndpointSlice. */
+export const endpointPort = message(common(1, 'name'), common(2, 'protocol'), int32(3, 'port'));
 
-/** Endpoints are read as positions, because their family follows them. */
+/** Endpoints and ports are read as positions: there may be many, and a family follows endpoints. */
 const endpointSlice = message(
   nested(1, 'metadata', sliceMeta),
   repeated(entriesMax.endpoints, position(2, 'endpoints')),
-  repeated(entriesMax.ports, nested(3, 'ports', endpointPort)),
+  repeated(entriesMax.ports, position(3, 'ports')),
   common(4, 'addressType'),
 );
 

@@ -1,3 +1,4 @@
+import { endsStep } from '../../decode/entries.ts';
 import { WireError, type WireReader } from './wire.ts';
 
 /** The fields of a message, by name, as in JSON. */
@@ -48,7 +49,7 @@ export function nested(number: number, name: string, fields: Message): Definitio
   return once(delimited, (reader) => readNested(reader, fields))(number, name);
 }
 
-/** The index of a value, where its length begins. It is read later. */
+/** The index of a value, where its length begins. It is read later, as by `messagesAt`. */
 export const position = once(delimited, (reader) => {
   const { at } = reader;
   reader.skipBytes();
@@ -189,6 +190,26 @@ export function readNested(reader: WireReader, fields: Message): Found {
   const outer = reader.enter();
   const found = readMessage(reader, fields);
   reader.leave(outer);
+  return found;
+}
+
+/** Reads the messages at these positions, in steps. Throws a WireError within `name`. */
+export function* messagesAt(
+  reader: WireReader,
+  positions: readonly number[],
+  name: string,
+  fields: Message,
+): Generator<undefined, Found[]> {
+  const found: Found[] = [];
+  for (let i = 0; i < positions.length; i += 1) {
+    if (endsStep(i)) yield;
+    reader.at = positions[i]!;
+    try {
+      found.push(readNested(reader, fields));
+    } catch (error) {
+      throw error instanceof WireError ? error.within(name) : error;
+    }
+  }
   return found;
 }
 

@@ -4,8 +4,8 @@ import type { RawObject } from '../../decode/field-reader.ts';
 import { type DecodeContext, kindOf } from '../../decode.ts';
 import type { Watched } from '../../source.ts';
 import { readColumns } from './endpoints.ts';
-import { endpoint, objectMeta, objects } from './kinds.ts';
-import { type Found, readMessage, readNested } from './message.ts';
+import { endpoint, endpointPort, objectMeta, objects, servicePort } from './kinds.ts';
+import { type Found, type Message, messagesAt, readMessage, readNested } from './message.ts';
 import { WireError, type WireReader } from './wire.ts';
 
 /** The most characters of a namespace and a name. */
@@ -26,14 +26,20 @@ export class ObjectReader {
   }
 
   /**
-   * Reads an object, from the reader's index to its end. Throws a one-line Error, with object and
-   * field if these are known.
+   * Reads an object, from the reader's index to its end, in steps. Throws a one-line Error, with
+   * object and field if these are known.
    */
-  read(reader: WireReader): RawObject {
+  *read(reader: WireReader): Generator<undefined, RawObject> {
     const { at, end } = reader;
     try {
       const found = readMessage(reader, objects[this.#resource]);
-      if (this.#resource === 'endpointslices') this.#readEndpoints(reader, end, found);
+      reader.end = end;
+      if (this.#resource === 'services') {
+        yield* replacePorts(reader, found.spec, 'spec.ports', servicePort);
+      } else if (this.#resource === 'endpointslices') {
+        yield* replacePorts(reader, found, 'ports', endpointPort);
+        yield* this.#readEndpoints(reader, end, found);
+      }
       return found;
     } catch (error) {
       if (!(error instanceof WireError)) throw error;
@@ -45,18 +51,19 @@ export class ObjectReader {
   }
 
   /** Replaces the positions of endpoints by the endpoints. */
-  #readEndpoints(reader: WireReader, end: number, found: Found): void {
+  *#readEndpoints(reader: WireReader, end: number, found: Found): Generator<undefined, void> {
     const { endpoints: positions, addressType } = found;
     if (!Array.isArray(positions)) return;
-    reader.end = end;
     const isUsual = positions.length <= entriesMax.endpoints;
     const family = addressType === 'IPv4' || addressType === 'IPv6' ? addressType : undefined;
     const columns =
-      isUsual && family && readColumns(reader, positions, { ...this.#context, family });
+      isUsual && family
+        ? yield* readColumns(reader, positions, { ...this.#context, family })
+        : undefined;
     reader.end = end;
     found.endpoints = columns
       ? new ReadEndpoints(columns)
-      : positions.map((at: number) => endpointAt(reader, at));
+      : yield* messagesAt(reader, positions, 'endpoints', endpoint);
   }
 
   /**
@@ -75,7 +82,15 @@ export class ObjectReader {
   }
 }
 
-function endpointAt(reader: WireReader, at: number): RawObject {
-  reader.at = at;
-  return readNested(reader, endpoint);
+/** Replaces the positions of ports by the ports. */
+function* replacePorts(
+  reader: WireReader,
+  found: unknown,
+  path: string,
+  port: Message,
+): Generator<undefined, void> {
+  const parent = found as Found | undefined;
+  if (Array.isArray(parent?.ports)) {
+    parent.ports = yield* messagesAt(reader, parent.ports, path, port);
+  }
 }

@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { addressBytes, formatAddress } from '../../../../src/net/address.ts';
-import { decodeChange, decodeContext, decodeEndpointSlice } from '../../../../src/source/decode.ts';
+import {
+  decodeChange,
+  decodeContext,
+  endpointSliceInSteps,
+} from '../../../../src/source/decode.ts';
 import { Interner } from '../../../../src/source/interner.ts';
+import { finish } from '../../../../src/state/steps.ts';
 import { Condition, type EndpointSlice } from '../../../../src/state/types.ts';
 
 type Raw = Record<string, unknown>;
@@ -25,7 +30,7 @@ function slice({ metadata, ...rest }: { metadata?: Raw } & Raw = {}) {
 }
 
 function decode(raw: unknown) {
-  const { record, problems } = decodeEndpointSlice(raw, new Interner(), 'here');
+  const { record, problems } = finish(endpointSliceInSteps(raw, new Interner(), 'here'));
   return { record, problems: problems.map((p) => `${p.subject} | ${p.field} | ${p.reason}`) };
 }
 
@@ -39,7 +44,7 @@ function addresses(record: EndpointSlice): string[] {
 const of = (endpoint: Raw) =>
   decode(slice({ endpoints: [{ addresses: ['10.0.0.1'], ...endpoint }] }));
 
-describe('decodeEndpointSlice', () => {
+describe('endpointSliceInSteps', () => {
   it('reads endpoints into columns', () => {
     const { record, problems } = decode(
       slice({ endpoints: [{ addresses: ['10.0.0.1'] }, { addresses: ['10.0.0.2', '10.0.0.9'] }] }),

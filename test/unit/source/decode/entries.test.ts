@@ -1,11 +1,17 @@
 /** Lists of more entries than are read, in both encodings. */
 import { deepStrictEqual } from 'node:assert/strict';
 import { expect, it } from 'vitest';
-import { decodeChange, decodeContext, kindOf } from '../../../../src/source/decode.ts';
+import {
+  changeInSteps,
+  decodeChange,
+  decodeContext,
+  kindOf,
+} from '../../../../src/source/decode.ts';
 import { json } from '../../../../src/source/kubernetes/encoding.ts';
 import { protobuf } from '../../../../src/source/kubernetes/protobuf/encoding.ts';
 import { StringCache } from '../../../../src/source/kubernetes/protobuf/string-cache.ts';
 import type { Resource } from '../../../../src/state/change.ts';
+import { finish } from '../../../../src/state/steps.ts';
 import { encodeObject } from '../../../fake/protobuf.ts';
 
 const context = decodeContext('here');
@@ -116,8 +122,8 @@ it.each(lists)(
   (resource, field, most, of) => {
     const decoded = (object: object) => {
       const bytes = encodeObject(kindOf[resource], object as Readonly<Record<string, unknown>>);
-      const inProtobuf = protobuf(resource, context, new StringCache()).item(bytes);
-      const inJSON = json.item(Buffer.from(JSON.stringify(object)));
+      const inProtobuf = finish(protobuf(resource, context, new StringCache()).item(bytes));
+      const inJSON = finish(json.item(Buffer.from(JSON.stringify(object))));
       const found = decodeChange(resource, inJSON, context);
       deepStrictEqual(decodeChange(resource, inProtobuf, context), found);
       const { change, problems } = found;
@@ -131,5 +137,28 @@ it.each(lists)(
       expect(cut.change).toBeDefined();
       deepStrictEqual(cut.change, exact!.change);
     }
+  },
+);
+
+/** What the work yields in the end, and the number of pauses that it permits. */
+function pauses<T>(work: Generator<undefined, T>): { readonly result: T; readonly count: number } {
+  for (let count = 0; ; count += 1) {
+    const { done, value } = work.next();
+    if (done) return { result: value, count };
+  }
+}
+
+it.each(lists.filter(([resource, , most]) => resource !== 'nodes' && most >= 10_000))(
+  'of %s, %s: 256 of %i are read, and 256 decoded, in one step',
+  (resource, field, most, of) => {
+    const steps = Math.floor(most / 256);
+    const object = of(most) as Readonly<Record<string, unknown>>;
+    const bytes = encodeObject(kindOf[resource], object);
+    const read = pauses(protobuf(resource, context, new StringCache()).item(bytes));
+    const isText = /IPs|Ranges|ingress/.test(field);
+    expect(read.count).toBeGreaterThanOrEqual(isText ? 0 : steps);
+    const isRead = field === 'endpoints';
+    const decoded = pauses(changeInSteps(resource, isRead ? object : read.result, context));
+    expect(decoded.count).toBeGreaterThanOrEqual(steps);
   },
 );

@@ -6,8 +6,9 @@ import {
   parseAddress,
 } from '../../../../src/net/address.ts';
 import type { List } from '../../../../src/net/list.ts';
-import { decodeService } from '../../../../src/source/decode.ts';
+import { serviceInSteps } from '../../../../src/source/decode.ts';
 import { Interner } from '../../../../src/source/interner.ts';
+import { finish } from '../../../../src/state/steps.ts';
 
 type Raw = Record<string, unknown>;
 
@@ -25,11 +26,11 @@ function service({ metadata, spec, status }: { metadata?: Raw; spec?: Raw; statu
 }
 
 function decode(raw: unknown) {
-  const { record, problems } = decodeService(raw, new Interner());
+  const { record, problems } = finish(serviceInSteps(raw, new Interner()));
   return { record, problems: problems.map((p) => `${p.subject} | ${p.field} | ${p.reason}`) };
 }
 
-describe('decodeService', () => {
+describe('serviceInSteps', () => {
   it('reports annotations of ours that mean nothing at a Service', () => {
     const annotations = {
       'fairlead.io/balanse': 'maglev',

@@ -7,6 +7,7 @@ import { json } from '../../../../src/source/kubernetes/encoding.ts';
 import { protobuf } from '../../../../src/source/kubernetes/protobuf/encoding.ts';
 import { StringCache } from '../../../../src/source/kubernetes/protobuf/string-cache.ts';
 import { defaultTiming } from '../../../../src/source/kubernetes/timing.ts';
+import { finish } from '../../../../src/state/steps.ts';
 import { pause } from '../../../../src/time/clock.ts';
 import { Pacer } from '../../../../src/time/pacer.ts';
 import { Recorder } from '../recorder.ts';
@@ -20,6 +21,8 @@ function service(name: string, version: number, port = 80): Record<string, unkno
   };
 }
 
+const many = Array.from({ length: 1000 }, (_, i) => ({ name: `p${i}`, port: i + 1 }));
+
 function list(version: string, ...items: readonly unknown[]): string {
   return JSON.stringify({ items, metadata: { resourceVersion: version } });
 }
@@ -29,9 +32,14 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A comparison of Services of which a and b are known, at version 10, with a clock of its own. */
-function start(answer: () => string | Promise<string>) {
+/**
+ * A comparison of Services of which a and b are known, at version 10, with a clock of its own.
+ * `inTurn`: what happens whenever the event loop gets a turn; default: it gets none.
+ */
+function start(answer: () => string | Promise<string>, inTurn?: () => void) {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+  // Two comparisons within 41 minutes would be possible.
+  if (!vi.isMockFunction(Math.random)) vi.spyOn(Math, 'random').mockReturnValue(0.5);
   const asked: Query[] = [];
   const client = {
     async get(_path: string, query: Query) {
@@ -46,11 +54,12 @@ function start(answer: () => string | Promise<string>) {
   const sink = new Recorder();
   const context = decodeContext('here');
   const delivery = new Delivery('services', context, sink);
-  for (const name of ['a', 'b']) delivery.put(service(name, 5));
+  for (const name of ['a', 'b']) finish(delivery.decode(service(name, 5)))();
   const encodings = { json, protobuf: protobuf('services', context, new StringCache()) };
   const query = { labelSelector: 'x' };
   const target = { resource: 'services', path: '/', query, presence: 'required' } as const;
-  const pacer = new Pacer({ now: () => 0, turn: () => Promise.resolve() });
+  const clock = { now: () => 0, turn: async () => inTurn?.() };
+  const pacer = new Pacer(clock, inTurn === undefined ? 1 : 0);
   const parts = { client, delivery, encodings, sink, pacer, timing: defaultTiming };
   const comparison = new Comparison(target, parts);
   const differences: number[] = [];
@@ -113,13 +122,31 @@ describe('a comparison', () => {
     const { comparison, delivery, differences, pass, ports, end } = start(() => promise);
     await pass(41 * minuteMs);
     for (const name of ['a', 'b', 'new']) comparison.changes(`ns/${name}`);
-    delivery.put(service('a', 13, 8013));
+    finish(delivery.decode(service('a', 13, 8013)))();
     delivery.remove('ns/b');
-    delivery.put(service('new', 14, 8014));
+    finish(delivery.decode(service('new', 14, 8014)))();
     resolve(list('12', service('a', 5), service('b', 5)));
     await pass(1);
     expect(ports()).toEqual({ a: 8013, new: 8014 });
     expect(differences).toEqual([]);
+    await end();
+  });
+
+  it('leaves an object as it is that the watch has changed while it was decoded', async () => {
+    let turns = 0;
+    const { comparison, delivery, differences, pass, ports, end } = start(
+      () => list('12', { ...service('a', 5), spec: { clusterIP: '10.96.0.1', ports: many } }),
+      () => {
+        turns += 1;
+        if (turns !== 2) return;
+        comparison.changes('ns/a');
+        finish(delivery.decode(service('a', 13, 8013)))();
+      },
+    );
+    await pass(41 * minuteMs);
+    expect(turns).toBeGreaterThan(2);
+    expect(ports()).toEqual({ a: 8013 });
+    expect(differences).toEqual([1]);
     await end();
   });
 

@@ -16,7 +16,7 @@ function list(pieces: () => Iterable<string>, maxMs: number): Promise<string> {
   };
   const ignore = (): void => {};
   return readList(
-    { open, begin: ignore, item: ignore, unreadable: ignore },
+    { open, begin: ignore, item: () => [], unreadable: ignore },
     {
       encodings: { json, protobuf: json },
       objectBytesMax: 1000,

@@ -7,6 +7,7 @@ import { protobuf } from '../../../../src/source/kubernetes/protobuf/encoding.ts
 import { StringCache } from '../../../../src/source/kubernetes/protobuf/string-cache.ts';
 import { Reflector } from '../../../../src/source/kubernetes/reflector.ts';
 import { defaultTiming } from '../../../../src/source/kubernetes/timing.ts';
+import { finish } from '../../../../src/state/steps.ts';
 import { Pacer } from '../../../../src/time/pacer.ts';
 import { turnsUntil } from '../../turns.ts';
 import { Recorder } from '../recorder.ts';
@@ -41,7 +42,7 @@ async function listed(known: readonly string[], events: [string, object][]): Pro
   const context = decodeContext('here');
   const delivery = new Delivery('services', context, sink);
   const encodings = { json, protobuf: protobuf('services', context, new StringCache()) };
-  for (const name of known) delivery.put(service(name, 1));
+  for (const name of known) finish(delivery.decode(service(name, 1)))();
   const target = { resource: 'services', path: '/', query: {}, presence: 'required' } as const;
   const parts = { client, delivery, encodings, sink, pacer: new Pacer(), timing: defaultTiming };
   const running = new Reflector(target, parts).run(stopped.signal);

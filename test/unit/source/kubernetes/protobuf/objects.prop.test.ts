@@ -5,6 +5,7 @@ import { decodeChange, decodeContext } from '../../../../../src/source/decode.ts
 import { protobuf } from '../../../../../src/source/kubernetes/protobuf/encoding.ts';
 import { StringCache } from '../../../../../src/source/kubernetes/protobuf/string-cache.ts';
 import type { Resource } from '../../../../../src/state/change.ts';
+import { finish } from '../../../../../src/state/steps.ts';
 import { kinds, type Raw } from '../../../../fake/api-server-store.ts';
 import { encodeObject } from '../../../../fake/protobuf.ts';
 
@@ -173,7 +174,8 @@ const objects: Readonly<Record<Resource, fc.Arbitrary<Raw>>> = {
 describe.each(Object.entries(objects))('%s', (given, arbitrary) => {
   const resource = given as Resource;
   const { kind } = kinds[resource];
-  const { item } = protobuf(resource, context, strings);
+  const { item: itemInSteps } = protobuf(resource, context, strings);
+  const item = (bytes: Buffer) => finish(itemInSteps(bytes));
 
   it('objects in protobuf have the same fields and problems as in JSON', () => {
     fc.assert(

@@ -11,6 +11,7 @@ import { protobuf, readStatus } from '../../../../../src/source/kubernetes/proto
 import { StringCache } from '../../../../../src/source/kubernetes/protobuf/string-cache.ts';
 import { endsInitialEvents } from '../../../../../src/source/kubernetes/watch-event.ts';
 import type { Resource } from '../../../../../src/state/change.ts';
+import { finish } from '../../../../../src/state/steps.ts';
 import { jsonForm, protobufForm } from '../../../../fake/api-server-form.ts';
 import { FakeStore, kinds } from '../../../../fake/api-server-store.ts';
 
@@ -34,7 +35,7 @@ function readList(encoding: Encoding, resource: Resource, body: Buffer) {
   const changes: unknown[] = [];
   for (const byte of body) {
     for (const item of list.push(Buffer.of(byte))) {
-      changes.push(decodeChange(resource, encoding.item(item as Buffer), context));
+      changes.push(decodeChange(resource, finish(encoding.item(item as Buffer)), context));
     }
   }
   const { metadata } = list.envelope() as { metadata: { resourceVersion: string } };
@@ -43,7 +44,7 @@ function readList(encoding: Encoding, resource: Resource, body: Buffer) {
 
 function readWatch(encoding: Encoding, resource: Resource, body: Buffer) {
   const events = [...encoding.events(1_000_000).push(body)].map((event) =>
-    encoding.event(event as Buffer),
+    finish(encoding.event(event as Buffer)),
   );
   return events.map((event) => ({
     type: event.type,
