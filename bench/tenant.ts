@@ -25,8 +25,8 @@ interface Deed {
   readonly perSecond: number;
   /** The objects that are there at first. */
   readonly before: readonly Raw[];
-  /** An object in its n-th version. */
-  readonly version: (n: number) => Raw;
+  /** What the API server is asked to do for the n-th change. */
+  readonly change: (n: number) => { readonly do: string; readonly object?: Raw };
 }
 
 function portsOf(count: number, first: number): Raw[] {
@@ -38,16 +38,17 @@ function portsOf(count: number, first: number): Raw[] {
   }));
 }
 
-/** The tenant's only Service. */
-function service(spec: Raw, status: Raw = { loadBalancer: {} }, annotations: Raw = {}): Raw {
+/** The tenant's only Service, in its next version. */
+function service(spec: Raw, status: Raw = { loadBalancer: {} }, annotations: Raw = {}) {
   const metadata = { name: 'large', namespace: 'tenant', uid: 'tenant', annotations };
   const clusterIP = '10.96.200.1';
-  return {
+  const object = {
     kind: 'Service',
     metadata: { ...metadata, creationTimestamp: '2026-01-01T00:00:00Z' },
     spec: { type: 'ClusterIP', clusterIP, clusterIPs: [clusterIP], ...spec },
     status,
   };
+  return { do: 'apply', object };
 }
 
 /** Its endpoints, for ports `p0` and up. They never change. */
@@ -84,19 +85,19 @@ const ofOneTenant: readonly Deed[] = [
     name: 'renumbers 4,000 ports',
     perSecond: 2,
     before: [slice(4000, 12)],
-    version: (n) => service({ ports: portsOf(4000, 1000 + (n % 2) * 100) }),
+    change: (n) => service({ ports: portsOf(4000, 1000 + (n % 2) * 100) }),
   },
   {
     name: 'changes 20,000 ports',
     perSecond: 1,
     before: [slice(20_000, 1)],
-    version: (n) => service({ ports: portsOf(20_000, 1000 + (n % 2) * 100) }),
+    change: (n) => service({ ports: portsOf(20_000, 1000 + (n % 2) * 100) }),
   },
   {
     name: 'moves 2,000 ports × 1,500 external IPs',
     perSecond: 2,
     before: [slice(2000, 1)],
-    version: (n) => {
+    change: (n) => {
       const externalIPs = Array.from({ length: 1500 }, (_, i) => {
         return `198.${18 + (n % 2)}.${i >> 8}.${i & 255}`;
       });
@@ -107,7 +108,7 @@ const ofOneTenant: readonly Deed[] = [
     name: 'switches session affinity of 1,000 ports',
     perSecond: 2,
     before: [slice(1000, 12)],
-    version: (n) => {
+    change: (n) => {
       const sessionAffinity = n % 2 === 0 ? 'None' : 'ClientIP';
       return service({ ports: portsOf(1000, 1000), sessionAffinity });
     },
@@ -116,7 +117,7 @@ const ofOneTenant: readonly Deed[] = [
     name: 'changes the timeout of session affinity of 1,000 ports',
     perSecond: 2,
     before: [slice(1000, 12)],
-    version: (n) => {
+    change: (n) => {
       const sessionAffinityConfig = { clientIP: { timeoutSeconds: 100 + (n % 2) } };
       const affinity = { sessionAffinity: 'ClientIP', sessionAffinityConfig };
       return service({ ports: portsOf(1000, 1000), ...affinity });
@@ -126,7 +127,7 @@ const ofOneTenant: readonly Deed[] = [
     name: 'switches round-robin of 1,000 ports',
     perSecond: 2,
     before: [slice(1000, 12)],
-    version: (n) => {
+    change: (n) => {
       const balance = n % 2 === 0 ? 'random' : 'round-robin';
       const annotations = { 'fairlead.io/balance': balance };
       return service({ ports: portsOf(1000, 1000) }, undefined, annotations);
@@ -136,7 +137,7 @@ const ofOneTenant: readonly Deed[] = [
     name: 'switches maglev of 1,000 endpoints',
     perSecond: 2,
     before: [slice(1, 1000)],
-    version: (n) => {
+    change: (n) => {
       const annotations = { 'fairlead.io/balance': n % 2 === 0 ? 'random' : 'maglev' };
       return service({ ports: portsOf(1, 80) }, undefined, annotations);
     },
@@ -145,7 +146,7 @@ const ofOneTenant: readonly Deed[] = [
     name: 'replaces 5,000 source ranges',
     perSecond: 1,
     before: [slice(1, 3)],
-    version: (n) => {
+    change: (n) => {
       const loadBalancerSourceRanges = sourceRanges(5000, n);
       const type = 'LoadBalancer';
       const ingress = [{ ip: '203.0.113.7', ipMode: 'VIP' }];
@@ -164,15 +165,15 @@ function crowdsOf(extent: Extent): Deed[] {
       name: `changes ${count} Services (${balance})`,
       perSecond: 200,
       before: crowd.objects,
-      version: (n) => crowd.change(n),
+      change: (n) => crowd.change(n),
     };
   });
 }
 
 /** Deletes all that the deed has made. */
-async function undo(api: FakeApi, { before, version }: Deed): Promise<void> {
+async function undo(api: FakeApi, { before, change }: Deed): Promise<void> {
   const kinds = { Service: 'services', EndpointSlice: 'endpointslices' } as const;
-  const made = [...before, version(0)].map(({ kind, metadata }) => {
+  const made = [...before, change(0).object ?? []].flat().map(({ kind, metadata }) => {
     const { name, namespace } = metadata as { name: string; namespace: string };
     return [`${namespace}/${name}`, kinds[kind as keyof typeof kinds]] as const;
   });
@@ -214,7 +215,7 @@ async function both(api: FakeApi, deed: Deed | undefined): Promise<void> {
       await api.ask({ do: 'apply', object: victim(victims) });
     } else if (deed !== undefined && versions < elapsed * deed.perSecond) {
       versions += 1;
-      await api.ask({ do: 'apply', object: deed.version(versions) });
+      await api.ask(deed.change(versions));
     } else await sleep(2);
   }
 }
@@ -230,10 +231,10 @@ async function rowOf(
   base: number,
 ): Promise<string[]> {
   for (const object of deed?.before ?? []) await api.ask({ do: 'apply', object });
-  if (deed !== undefined) await api.ask({ do: 'apply', object: deed.version(0) });
+  if (deed !== undefined) await api.ask(deed.change(0));
   await product.settled();
   const before = await product.collected();
-  await product.reset();
+  await product.reset('split');
   await both(api, deed);
   const during = await product.settled();
   if (deed !== undefined) {
@@ -248,6 +249,9 @@ async function rowOf(
     number(p99),
     number(max),
     base > 0 ? ratio(p99, base) : '1×',
+    number(during.server.p99),
+    number(during.waited.p99),
+    number(during.own.p99),
     number(during.longestTurn),
     number(during.eventLoop.max),
     memory(before),
@@ -275,7 +279,7 @@ const peerPauseMs = 20_000;
 
 async function peerRow(api: FakeApi, peer: KubeProxy, deed: Deed | undefined): Promise<string[]> {
   for (const object of deed?.before ?? []) await api.ask({ do: 'apply', object });
-  if (deed !== undefined) await api.ask({ do: 'apply', object: deed.version(0) });
+  if (deed !== undefined) await api.ask(deed.change(0));
   await sleep(peerPauseMs);
   peer.reset();
   await both(api, deed);
@@ -318,7 +322,8 @@ export async function tenant(extent: Extent): Promise<string> {
       return found;
     }),
   );
-  const head = ['a tenant', 'p50', 'p99', 'max', 'of quiet', 'turn', 'late'];
+  const parts = ['server', 'waited', 'own'];
+  const head = ['a tenant', 'p50', 'p99', 'max', 'of quiet', ...parts, 'turn', 'late'];
   // Garbage is collected before. The second number includes memory outside of the heap.
   const memories = ['RSS / heap MB before', 'during', 'deleted'];
   const what = `${victimsPerSecond} changes a second of another Service, from the API server to the kernel's acknowledgement`;

@@ -3,6 +3,7 @@
  * come from a TLS socket and what the sync loop reports, and sends that on request.
  */
 
+import { readFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { TLSSocket } from 'node:tls';
 import { setFlagsFromString } from 'node:v8';
@@ -20,6 +21,13 @@ export interface ProbeReport {
   readonly stages: Readonly<Record<'receive' | 'resolve' | 'encode' | 'commit', Summary>>;
   /** The time from the API server's time stamp of each change to the acknowledgement. */
   readonly triggerToAck: Summary;
+  /**
+   * Its parts, where the probe was asked to split it: until its bytes are here; from there to the
+   * acknowledgement, the time for which the main thread waited for a processor; and the rest.
+   */
+  readonly server: Summary;
+  readonly waited: Summary;
+  readonly own: Summary;
   /** The time from the last event's bytes to the last acknowledgement. */
   readonly lastEventToAck: number;
   readonly batches: number;
@@ -91,6 +99,37 @@ const stages = {
   commit: new Series(1 << 14),
 };
 const triggerToAck = new Series(1 << 16);
+const parts = {
+  server: new Series(1 << 16),
+  waited: new Series(1 << 16),
+  own: new Series(1 << 16),
+};
+let isSplit = false;
+/** When changes came, and how long the main thread had waited by then, by trigger time. */
+const came = new Map<number, { readonly wallMs: number; readonly waitedMs: number }>();
+const triggerName = 'endpoints.kubernetes.io/last-change-trigger-time';
+
+/** How long the main thread has waited for a processor until now. */
+function waitedMs(): number {
+  return Number(readFileSync('/proc/thread-self/schedstat', 'latin1').split(' ')[1]) / 1e6;
+}
+
+function noteTriggers(chunk: Buffer): void {
+  for (let at = chunk.indexOf(triggerName); at >= 0; at = chunk.indexOf(triggerName, at + 1)) {
+    const text = chunk.toString('latin1', at, at + 100);
+    const time = /[-0-9]{10}T[:.0-9]+Z/.exec(text)?.[0] ?? '';
+    came.set(Date.parse(time), { wallMs: Date.now(), waitedMs: waitedMs() });
+  }
+}
+
+function splitUp(triggerMs: number, wallMs: number): void {
+  const arrived = came.get(triggerMs);
+  if (arrived === undefined) return;
+  const waited = waitedMs() - arrived.waitedMs;
+  parts.server.add(arrived.wallMs - triggerMs);
+  parts.waited.add(waited);
+  parts.own.add(wallMs - arrived.wallMs - waited);
+}
 const sums = { batches: 0, forwardings: 0, writes: 0 };
 let cpuBefore = process.cpuUsage();
 let mainBefore = process.threadCpuUsage();
@@ -107,6 +146,7 @@ TLSSocket.prototype.push = function (chunk: Buffer | null, ...rest) {
       turns.take();
     }
     arrivals.add(nowMs);
+    if (isSplit) noteTriggers(chunk);
     const isBookmark = chunk.length < 600 && chunk.includes('"BOOKMARK"');
     if (!isBookmark) lastEventMs = nowMs;
   }
@@ -127,7 +167,10 @@ function committed(event: FamilyEvent & { kind: 'committed' }): void {
   stages.encode.add(encodedMs - resolvedMs);
   stages.commit.add(committedMs - encodedMs);
   const wallMs = Date.now();
-  for (const timeMs of event.triggerTimesMs) triggerToAck.add(wallMs - timeMs);
+  for (const timeMs of event.triggerTimesMs) {
+    triggerToAck.add(wallMs - timeMs);
+    splitUp(timeMs, wallMs);
+  }
 }
 
 const built = new URL('../../dist/metrics.js', import.meta.url).href;
@@ -155,6 +198,9 @@ function report(): ProbeReport {
       commit: stages.commit.summary,
     },
     triggerToAck: triggerToAck.summary,
+    server: parts.server.summary,
+    waited: parts.waited.summary,
+    own: parts.own.summary,
     lastEventToAck: lastAckMs - lastEventMs,
     ...sums,
     cpuMs: (user + system) / 1000,
@@ -169,7 +215,9 @@ function report(): ProbeReport {
 }
 
 function reset(): void {
-  for (const series of [total, triggerToAck, ...Object.values(stages)]) series.clear();
+  const all = [total, triggerToAck, ...Object.values(stages), ...Object.values(parts)];
+  for (const series of all) series.clear();
+  came.clear();
   Object.assign(sums, { batches: 0, forwardings: 0, writes: 0 });
   cpuBefore = process.cpuUsage();
   mainBefore = process.threadCpuUsage();
@@ -185,7 +233,8 @@ function collect(): void {
 }
 
 process.on('message', (message) => {
-  if (message === 'reset') reset();
+  if (message === 'reset' || message === 'split') reset();
+  isSplit ||= message === 'split';
   if (message === 'collect') collect();
   process.send!(report());
 });

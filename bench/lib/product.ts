@@ -93,9 +93,9 @@ export class Product {
     return report;
   }
 
-  /** Resets the probe. */
-  async reset(): Promise<void> {
-    await this.#ask('reset');
+  /** Resets the probe. `split`: it measures the parts of changes with trigger times from now on. */
+  async reset(what: 'reset' | 'split' = 'reset'): Promise<void> {
+    await this.#ask(what);
   }
 
   /** The probe's report after garbage is collected. */
@@ -109,7 +109,7 @@ export class Product {
     await ended;
   }
 
-  async #ask(what: 'report' | 'reset' | 'collect'): Promise<ProbeReport> {
+  async #ask(what: 'report' | 'reset' | 'split' | 'collect'): Promise<ProbeReport> {
     const answer = once(this.#child, 'message');
     this.#child.send(what);
     return (await answer)[0] as ProbeReport;

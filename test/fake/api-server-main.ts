@@ -15,7 +15,7 @@ import { answerCommands } from '../lab/asked-process.ts';
 import { FakeApiServer, type FaultRule } from './api-server.ts';
 import { createAuthority } from './api-server-certificate.ts';
 import { type ClusterSize, populate, replaceEndpoints } from './api-server-cluster.ts';
-import type { Raw } from './api-server-store.ts';
+import type { Edit, Raw } from './api-server-store.ts';
 import type { Disturbance } from './api-server-watch.ts';
 
 type Command =
@@ -26,6 +26,8 @@ type Command =
   /** Replaces endpoints at a rate, for a time. Answers a `Churned` at its end. */
   | ({ readonly do: 'churn' } & Churn)
   | { readonly do: 'apply'; readonly object: Raw }
+  /** Replaces a string of an object by one of the same length, which takes little. */
+  | ({ readonly do: 'edit'; readonly resource: Watched; readonly key: string } & Edit)
   | { readonly do: 'delete'; readonly resource: Watched; readonly key: string }
   | { readonly do: 'fault'; readonly rule: FaultRule }
   | { readonly do: 'heal' }
@@ -61,6 +63,8 @@ async function run(server: FakeApiServer, command: Command): Promise<unknown> {
       return await churn(server, command);
     case 'apply':
       return server.store.apply(command.object);
+    case 'edit':
+      return server.store.replaceStrings(command.resource, command.key, () => [command]);
     case 'delete':
       return server.store.delete(command.resource, command.key);
     case 'fault':
