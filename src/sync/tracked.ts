@@ -193,6 +193,7 @@ class LeavingFrontends {
     if (left === undefined) return;
     this.#of.delete(record);
     for (const holders of Object.values(this.#holders)) {
+      if (holders.size === 0) continue;
       for (const key of left) if (holders.get(key) === record) holders.delete(key);
     }
   }
@@ -220,9 +221,10 @@ function newHolders(): Map<FrontendKey, Tracked> {
 
 const none: readonly FrontendKey[] = [];
 
-/** The keys of those `had` that are not among `has`. */
+/** The keys of those `had` that are not among `has`. Most Forwardings have one. */
 function missing(had: readonly Frontend[], has: readonly Frontend[]): readonly FrontendKey[] {
   if (had === has || isSame(had, has)) return none;
+  if (had.length === 1 && has.length < 2) return [frontendKey(had[0]!)];
   const kept = new Set(has.map(frontendKey));
   return had.map(frontendKey).filter((key) => !kept.has(key));
 }
