@@ -327,5 +327,5 @@ export async function tenant(extent: Extent): Promise<string> {
   // Garbage is collected before. The second number includes memory outside of the heap.
   const memories = ['RSS / heap MB before', 'during', 'deleted'];
   const what = `${victimsPerSecond} changes a second of another Service, from the API server to the kernel's acknowledgement`;
-  return `${what}; ms\n\n${table([...head, ...memories], rows)}${await besideKubeProxy(deeds)}`;
+  return `${what}; p99 of the server's part, of waiting for a processor, of the rest; ms\n\n${table([...head, ...memories], rows)}${await besideKubeProxy(deeds)}`;
 }
