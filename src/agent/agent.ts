@@ -91,6 +91,8 @@ export class Agent implements AgentState, HealthInput {
   engine: Engine | undefined;
   /** Those that the kernel has had enabled since the start. */
   enabledFamilies: readonly Family[];
+  /** As last accepted: its pod CIDRs may define local pods. */
+  followedNode: Node | undefined;
 
   constructor(options: AppOptions) {
     const { clock, config, conntrack, host, kernel, routing, source } = options;

@@ -1,6 +1,5 @@
 /** The running proxy: the order in which its parts start and end. */
 import type { Config } from '../config/config.ts';
-import { isConntrackLiberal } from '../host/conntrack.ts';
 import { ownHeapUse } from '../host/heap-use.ts';
 import { nodeIPs } from '../host/node-ips.ts';
 import { setOomScore } from '../host/process.ts';
@@ -14,10 +13,8 @@ import type { Metrics } from '../serve/metrics.ts';
 import { sysctlLog } from '../serve/part-reports.ts';
 import type { SourceSink } from '../source/source.ts';
 import type { Node } from '../state/types.ts';
-import { keepsProxyTable } from '../takeover/sign.ts';
 import { pause, Wakeup } from '../time/clock.ts';
 import { Agent, type AppOptions } from './agent.ts';
-import { type EngineSettings, engineSettings } from './engine-settings.ts';
 import { ModeRunner } from './mode-runner.ts';
 import { reportNodeChange } from './node-changes.ts';
 import { awaitNode } from './node-wait.ts';
@@ -34,10 +31,6 @@ export class App {
   readonly #ending = new AbortController();
   /** The part that programs the kernel. */
   readonly #runner: ModeRunner;
-  /** As last read. */
-  #isLiberal = false;
-  /** As last accepted: its pod CIDRs may define local pods. */
-  #node: Node | undefined;
   /** Why everything ends, if not on request. */
   #failure: Error | undefined;
 
@@ -46,7 +39,7 @@ export class App {
     this.#agent = new Agent(options);
     this.#wakeup = new Wakeup(options.clock);
     this.#reportMode();
-    this.#runner = this.#makeRunner();
+    this.#runner = new ModeRunner(this.#agent);
   }
 
   /** The mode that runs, or is about to run. */
@@ -224,8 +217,9 @@ export class App {
     for (const warning of this.#agent.check(this.#agent.config, this.#agent.state.node)) {
       log.warn({ err: warning }, 'Configuration may be incomplete or incorrect');
     }
-    this.#node = this.#agent.state.node;
-    const { primary } = nodeIPs(this.#node, this.#agent.config.bindAddress);
+    const { node } = this.#agent.state;
+    this.#agent.followedNode = node;
+    const { primary } = nodeIPs(node, this.#agent.config.bindAddress);
     log.info({ families: this.#agent.enabledFamilies, primary }, 'Using IP families');
   }
 
@@ -260,57 +254,9 @@ export class App {
     await this.#runner.run(signal);
   }
 
-  #makeRunner(): ModeRunner {
-    const { connectTime, eventHistory, failureDetection, fastPath, localhost, observers } =
-      this.#agent;
-    const { metrics, serviceHealth } = observers;
-    const { problemIndex, state } = this.#agent;
-    return new ModeRunner(this.#agent, {
-      ...this.#options,
-      settings: (of) => this.#engineSettings(of),
-      modes: [...this.#options.modes.values()],
-      running: (of) => metrics.running(of),
-      state,
-      observer: (event) => observers.sync(event),
-      conntrackObserver: observers.conntrack,
-      recent: eventHistory.recent,
-      followers: [serviceHealth, problemIndex, fastPath, failureDetection],
-      signed: (of) => (keepsProxyTable(this.#agent.config, of) ? this.#agent.enabledFamilies : []),
-      takeoverObserver: observers.takeover,
-      localhost,
-      health: failureDetection,
-      excludedPods: connectTime.excludedPods,
-      // Removes the programs of an earlier engine, unless this one uses them.
-      starting: (settings) => connectTime.stale.end(settings.connectTime !== undefined),
-    });
-  }
-
-  #engineSettings(mode: ProxyMode): EngineSettings {
-    const { placement } = this.#agent.connectTime;
-    return engineSettings({
-      config: this.#agent.config,
-      node: this.#node,
-      mode,
-      families: this.#agent.enabledFamilies,
-      isLiberal: this.#readLiberal(),
-      connectTime: placement,
-    });
-  }
-
-  /** If it cannot be read, for lack of file descriptors or memory, the previous value is used. */
-  #readLiberal(): boolean {
-    const { host, log } = this.#options;
-    try {
-      this.#isLiberal = host !== undefined && isConntrackLiberal(host);
-    } catch (error) {
-      log.warn({ err: (error as Error).message }, 'Could not read sysctl; taking it as it was');
-    }
-    return this.#isLiberal;
-  }
-
   /** Rules follow the change. Without any pod CIDR, the last ones stay in force. */
   #follow(node: Node | undefined): void {
-    if (node !== undefined && node.podCIDRs.length > 0) this.#node = node;
+    if (node !== undefined && node.podCIDRs.length > 0) this.#agent.followedNode = node;
     this.#runner.follow();
   }
 
@@ -341,12 +287,6 @@ export class App {
   #nodeChanged(before: Node | undefined): void {
     this.#wakeup.wake();
     this.#agent.observers.http.changed();
-    reportNodeChange(before, this.#agent.state.node, {
-      log: this.#options.log,
-      config: this.#agent.config,
-      followed: this.#node,
-      check: (node) => this.#agent.check(this.#agent.config, node),
-      follow: (node) => this.#follow(node),
-    });
+    reportNodeChange(before, this.#agent, (node) => this.#follow(node));
   }
 }

@@ -4,36 +4,17 @@
  * its own rules were read back from the kernel.
  */
 import { isDeepStrictEqual } from 'node:util';
+import { isConntrackLiberal } from '../host/conntrack.ts';
 import type { ProxyMode } from '../modes/mode.ts';
-import type { Family } from '../net/address.ts';
 import { findForeignTables } from '../takeover/foreign-tables.ts';
-import { Takeover, type TakeoverEvent } from '../takeover/takeover.ts';
-import { Engine, type EngineOptions } from './engine.ts';
-import type { EngineSettings } from './engine-settings.ts';
-
-/** What is run. */
-interface Runs {
-  readonly mode: ProxyMode;
-  engine: Engine | undefined;
-}
-
-interface ModeRunnerOptions extends Omit<EngineOptions, 'settings' | 'mode'> {
-  /** The settings for an engine of this mode at present. */
-  readonly settings: (mode: ProxyMode) => EngineSettings;
-  /** Every mode of this build: any of them may have run before. */
-  readonly modes: readonly ProxyMode[];
-  /** Called with the mode that runs from now on. */
-  readonly running: (mode: ProxyMode) => void;
-  /** Where kube-proxy's table of mode nftables stays for other programs (`src/takeover/sign.ts`). */
-  readonly signed: (mode: ProxyMode) => readonly Family[];
-  readonly takeoverObserver: (event: TakeoverEvent) => void;
-  /** Awaited before an engine with these settings runs. */
-  readonly starting: (settings: EngineSettings) => Promise<void>;
-}
+import { keepsProxyTable } from '../takeover/sign.ts';
+import { Takeover } from '../takeover/takeover.ts';
+import type { Agent } from './agent.ts';
+import { Engine } from './engine.ts';
+import { type EngineSettings, engineSettings } from './engine-settings.ts';
 
 export class ModeRunner {
-  readonly #agent: Runs;
-  readonly #options: ModeRunnerOptions;
+  readonly #agent: Agent;
   /** Undefined: another one is about to run. */
   #running: Engine | undefined;
   /** The settings that the engine was made for. */
@@ -43,10 +24,11 @@ export class ModeRunner {
   #engineEnd = new AbortController();
   /** Ends everything in this mode, so that another mode replaces it. */
   #modeEnd = new AbortController();
+  /** As last read. */
+  #isLiberal = false;
 
-  constructor(agent: Runs, options: ModeRunnerOptions) {
+  constructor(agent: Agent) {
     this.#agent = agent;
-    this.#options = options;
   }
 
   /** See `Engine.upToDate`; false while another one is about to run. */
@@ -57,7 +39,7 @@ export class ModeRunner {
   /** Configuration, node or host may have changed: replaces the engine if its settings have. */
   follow(): void {
     if (this.#settings === undefined) return;
-    const next = this.#options.settings(this.#agent.mode);
+    const next = this.#settingsOf(this.#agent.mode);
     if (!isDeepStrictEqual(next, this.#settings)) this.#endEngine();
     this.#takeover?.wake();
   }
@@ -75,9 +57,9 @@ export class ModeRunner {
 
   /** Until `signal` aborts and the batch in flight is over; the rules stay. */
   async run(signal: AbortSignal): Promise<void> {
-    const { kernel, takeoverObserver } = this.#options;
+    const { kernel, observers } = this.#agent;
     for (const table of await findForeignTables(kernel)) {
-      takeoverObserver({ kind: 'foreign-table', table });
+      observers.takeover({ kind: 'foreign-table', table });
     }
     while (!signal.aborted) await this.#runMode(this.#agent.mode, signal);
   }
@@ -85,7 +67,7 @@ export class ModeRunner {
   async #runMode(mode: ProxyMode, signal: AbortSignal): Promise<void> {
     const modeEnd = new AbortController();
     this.#modeEnd = modeEnd;
-    this.#options.running(mode);
+    this.#agent.observers.metrics.running(mode);
     const ending = AbortSignal.any([signal, modeEnd.signal]);
     const parts = [this.#runEngines(mode, ending), this.#takeOver(mode, ending)];
     try {
@@ -101,26 +83,63 @@ export class ModeRunner {
     while (!signal.aborted) {
       const engineEnd = new AbortController();
       this.#engineEnd = engineEnd;
-      const settings = this.#options.settings(mode);
+      const settings = this.#settingsOf(mode);
       this.#settings = settings;
-      await this.#options.starting(settings);
-      const engine = new Engine({ ...this.#options, settings, mode });
+      // Removes the programs of an earlier engine, unless this one uses them.
+      await this.#agent.connectTime.stale.end(settings.connectTime !== undefined);
+      const engine = this.#makeEngine(mode, settings);
       this.#agent.engine = engine;
       this.#running = engine;
       await engine.run(AbortSignal.any([signal, engineEnd.signal]));
     }
   }
 
-  #takeOver(mode: ProxyMode, signal: AbortSignal): Promise<void> {
-    const { clock, kernel, modes, signed, takeoverObserver } = this.#options;
-    this.#takeover = new Takeover({
-      kernel,
+  #makeEngine(mode: ProxyMode, settings: EngineSettings): Engine {
+    const { connectTime, eventHistory, failureDetection, fastPath, localhost } = this.#agent;
+    const { observers, options, problemIndex, state } = this.#agent;
+    return new Engine({
+      ...{ ...options, settings, mode, state, localhost },
+      observer: (event) => observers.sync(event),
+      conntrackObserver: observers.conntrack,
+      recent: eventHistory.recent,
+      followers: [observers.serviceHealth, problemIndex, fastPath, failureDetection],
+      health: failureDetection,
+      excludedPods: connectTime.excludedPods,
+    });
+  }
+
+  #settingsOf(mode: ProxyMode): EngineSettings {
+    const { config, connectTime, enabledFamilies, followedNode } = this.#agent;
+    return engineSettings({
+      config,
+      node: followedNode,
       mode,
-      modes,
-      clock,
-      signed: () => signed(mode),
-      verify: async () => this.#agent.engine?.verify(),
-      observer: takeoverObserver,
+      families: enabledFamilies,
+      isLiberal: this.#readLiberal(),
+      connectTime: connectTime.placement,
+    });
+  }
+
+  /** If it cannot be read, for lack of file descriptors or memory, the previous value is used. */
+  #readLiberal(): boolean {
+    const { host, log } = this.#agent.options;
+    try {
+      this.#isLiberal = host !== undefined && isConntrackLiberal(host);
+    } catch (error) {
+      log.warn({ err: (error as Error).message }, 'Could not read sysctl; taking it as it was');
+    }
+    return this.#isLiberal;
+  }
+
+  #takeOver(mode: ProxyMode, signal: AbortSignal): Promise<void> {
+    const agent = this.#agent;
+    this.#takeover = new Takeover({
+      ...{ kernel: agent.kernel, clock: agent.clock, mode },
+      // Any mode of this build may have run before.
+      modes: [...agent.options.modes.values()],
+      signed: () => (keepsProxyTable(agent.config, mode) ? agent.enabledFamilies : []),
+      verify: async () => agent.engine?.verify(),
+      observer: agent.observers.takeover,
     });
     return this.#takeover.run(signal);
   }

@@ -1,42 +1,39 @@
 /** Handles a change of the Node: logs it, and updates the rules. */
-import type { Config } from '../config/config.ts';
 import { addressTexts } from '../host/node-ips.ts';
-import type { Logger } from '../serve/log.ts';
 import type { Node } from '../state/types.ts';
+import type { Agent } from './agent.ts';
 
-interface Circumstances {
-  readonly log: Logger;
-  readonly config: Config;
-  /** The Node whose pod CIDRs the rules use; undefined = none yet. */
-  readonly followed: Node | undefined;
-  /** Throws if the configuration can't be served on this node. */
-  readonly check: (node: Node) => void;
-  /** The rules use this node from now on. */
-  readonly follow: (node: Node) => void;
-}
-
+/** `before`: the Node until now. `follow` has the rules use another one from now on. */
 export function reportNodeChange(
   before: Node | undefined,
-  node: Node | undefined,
-  circumstances: Circumstances,
+  agent: Agent,
+  follow: (node: Node) => void,
 ): void {
-  const { config, followed, log } = circumstances;
-  if (node === undefined || followed === undefined) return;
+  const { config, followedNode, state } = agent;
+  const { log } = agent.options;
+  const { node } = state;
+  if (node === undefined || followedNode === undefined) return;
   if (node.deleted) {
     if (!before?.deleted) log.info('Node is being deleted');
     return;
   }
   const [from, to] = [before, node].map(addressTexts);
   if (from !== to) log.info({ from, to }, 'NodeIPs changed for the node; updating rules');
-  if (config.detectLocal.kind === 'NodeCIDR') podCIDRsChanged(followed, node, circumstances);
+  if (config.detectLocal.kind === 'NodeCIDR') podCIDRsChanged(followedNode, node, agent, follow);
 }
 
 /** The pod CIDRs may be the ones by which rules recognise local pods. */
-function podCIDRsChanged(before: Node, node: Node, { check, follow, log }: Circumstances): void {
+function podCIDRsChanged(
+  before: Node,
+  node: Node,
+  agent: Agent,
+  follow: (node: Node) => void,
+): void {
+  const { log } = agent.options;
   const [from, to] = [before.podCIDRs.join(), node.podCIDRs.join()];
   if (from === to || to === '') return;
   try {
-    check(node);
+    agent.check(agent.config, node);
     log.info({ from, to }, 'PodCIDRs changed for the node; updating rules');
     follow(node);
   } catch (error) {
