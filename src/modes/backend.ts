@@ -174,6 +174,8 @@ export interface Backend<T extends Types> {
    * read is one state of the ruleset, and batches make it stale.
    */
   readonly allowsBatches?: boolean;
+  /** Packets reach Services without it, so that nothing of it stays that may be wrong. */
+  readonly isOptional?: boolean;
   readonly tally?: Tally<T>;
   /** Deletions that wait until no packet and no connection needs the object any more. */
   readonly deferred?: WriteLater<T['writer']> | undefined;
@@ -192,9 +194,11 @@ export interface Backend<T extends Types> {
   describe(forwarding: Forwarding, environment: Environment): readonly string[];
   /** A new batch. */
   writer(): T['writer'] & Writer<T>;
+  /** What writers have recorded so far is in one batch, or needs none. Later records are not. */
+  taken?(): void;
   /**
-   * What writers have recorded since the last call is in force, with the kernel's answer to a batch
-   * if one was needed, or has never happened.
+   * What writers had recorded when `taken` was called is in force, with the kernel's answer to a
+   * batch if one was needed. `refused`: what was recorded since then has never happened, either.
    */
   settle?(outcome: Applied | 'nothing to write' | 'refused'): void;
   /** Reads what the kernel holds of ours. */

@@ -158,6 +158,11 @@ export interface KernelState {
   /** `next` with its pools in the order found in the kernel, so that a repair writes no order. */
   adopt(next: Forwarding): Forwarding;
   /**
+   * Makes a repair leave what the kernel has of the Forwarding as it is. Returns false if it has
+   * nothing of it, or must not keep what is not as desired.
+   */
+  leave(forwarding: Forwarding): boolean;
+  /**
    * Leaves base chains out, so that no packet meets what is written: a start can then write while
    * it still learns what is desired. Returns what takes the batch of the base chains. Returns
    * undefined, and does nothing, where packets already meet what was found, and in modes that share

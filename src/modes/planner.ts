@@ -236,6 +236,8 @@ export class ModePlanner<T extends Types> implements Planner {
 
   /** Without a batch, what was recorded is in force already, and so is `environment`. */
   #taken(written?: WrittenBatch, environment = this.#environmentInForce): Batch | undefined {
+    this.#shared.taken();
+    this.#backend.taken?.();
     if (written === undefined) {
       this.#confirm('nothing to write', environment);
       return undefined;
@@ -428,6 +430,7 @@ export class ModePlanner<T extends Types> implements Planner {
       allowsBatches,
       isStale: isStale && !allowsBatches,
       adopt: (next) => found.adopt?.(next) ?? next,
+      leave: (forwarding) => this.#leave(comparison, forwarding),
       stage: () => this.#stage(comparison),
       repair: (slice) => this.#begin(comparison, slice),
       restore: async (targets, slice) => {
@@ -446,6 +449,17 @@ export class ModePlanner<T extends Types> implements Planner {
     if (!allowsBatches) return atOneGeneration(kernel, read);
     const generation = await kernel.generation();
     return { found: await read(), generation };
+  }
+
+  #leave(comparison: Comparison<T>, forwarding: Forwarding): boolean {
+    if (this.#backend.isOptional === true) return false;
+    const { found, left } = this.#current(comparison);
+    let isThere = false;
+    for (const object of this.#backend.objects(forwarding, this.#environment)) {
+      if (!this.#isShared(object) && found.take(object) !== undefined) isThere = true;
+    }
+    if (isThere) left.add(forwarding.key);
+    return isThere;
   }
 
   async #begin(comparison: Comparison<T>, pause: Pause): Promise<Repair> {
@@ -469,6 +483,7 @@ export class ModePlanner<T extends Types> implements Planner {
     this.#isRepairWaiting = true;
     const drift = noCounts();
     const { key: owner } = desired;
+    if (current.left.has(owner)) return drift;
     for (const object of this.#backend.objects(desired, this.#environment)) {
       if (!this.#isShared(object)) this.#repairFrontend(current, { owner, object }, drift);
       else if (object.isMadeLast === true) current.madeLast.push({ owner, object });
@@ -551,7 +566,7 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   #part(comparison: Comparison<T>, drift: Counts, pause: Pause): RepairPart<T> {
-    const { touched } = comparison;
+    const { left, touched } = comparison;
     return {
       writer: this.#writer,
       drift,
@@ -561,6 +576,7 @@ export class ModePlanner<T extends Types> implements Planner {
       isLeaving: (id) => this.#shared.changes(id) && !this.#shared.has(id),
       startOver: (how) => {
         touched.clear();
+        left.clear();
         this.#shared.startOver();
         this.#changes.startOver();
         this.#isIndivisible = how === 'indivisible';
@@ -583,6 +599,8 @@ class Comparison<T extends Types> {
   found: (T['found'] & Found<T>) | undefined;
   /** Ids of what batches have written since the reading began. */
   readonly touched = new Set<string>();
+  /** Keys of Forwardings that it leaves as they are. */
+  readonly left = new Set<string>();
   /** Fixed objects are repaired. */
   isBegun = false;
   /** Drift that claims have found since. */

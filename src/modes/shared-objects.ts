@@ -170,12 +170,17 @@ export class SharedObjects<S extends SharedObject> {
     this.#changed = [];
   }
 
-  /** What was taken so far is in force in the kernel. */
-  confirm(): void {
-    this.#retired.confirm();
+  /** A batch has what was taken and retired so far. */
+  taken(): void {
+    this.#retired.take();
   }
 
-  /** What was taken since `confirm` is not in force. */
+  /** The batch is in force in the kernel. */
+  confirm(): void {
+    this.#retired.confirmTaken();
+  }
+
+  /** What is not confirmed is not in force. */
   rollback(): void {
     this.#retired.rollback();
   }
@@ -222,7 +227,7 @@ export class SharedObjects<S extends SharedObject> {
    * transaction deletes.
    */
   due(): readonly string[] {
-    this.confirm();
+    this.#retired.confirm();
     const aged = this.#retired.entries().filter(([, { isAged }]) => isAged);
     aged.sort(([, a], [, b]) => a.rank - b.rank);
     const due = aged.slice(0, dueMax).map(([id]) => id);
@@ -230,7 +235,7 @@ export class SharedObjects<S extends SharedObject> {
       if (!one.isAged) this.#retired.put(id, { ...one, isAged: true });
     }
     // The others have been seen, even if the kernel refuses to delete what is due.
-    this.confirm();
+    this.#retired.confirm();
     for (const id of due) this.#retired.put(id, undefined);
     return due;
   }

@@ -178,6 +178,8 @@ export class Applier {
   get #isFull(): boolean {
     const { pendingBytes, indivisible } = this.#planner;
     if (indivisible) return this.#isShrunk && pendingBytes >= this.#bytesMax;
+    // What needs no write is not in the batch of a culprit that is looked for.
+    if (this.#isShrunk && pendingBytes === 0) return true;
     const isPaced = this.#planner.batchBytesMax === undefined;
     const bytesMax = isPaced ? Math.min(this.#bytesMax, this.#pacedBytesMax) : this.#bytesMax;
     return pendingBytes >= bytesMax;

@@ -191,8 +191,9 @@ export class FamilySync {
    * `namespace/name` that its key begins with, where the caller has it.
    */
   changed(record: Tracked, cause: Cause | undefined, service?: string): void {
-    this.#quarantine.changed(record.key);
+    const isSooner = this.#quarantine.changed(record.key);
     if (!this.#quarantine.holds(record.key)) this.#changes.mark(record, cause, service);
+    else if (isSooner) this.#requests.wake();
   }
 
   /** Acts on what `changed` said, and on a change of the environment. */
@@ -266,6 +267,7 @@ export class FamilySync {
       if (now >= recoverAtMs) return this.#recover();
       return this.#requests.wait(recoverAtMs - now);
     }
+    if (this.#quarantine.takeLeft(this.desired)) return this.#recover();
     for (const key of this.#quarantine.due()) this.#changes.mark(this.track(key), undefined);
     const syncMs = this.#hasWork ? this.#changes.notBeforeMs : undefined;
     const housekeepingMs = this.#housekeeping.nextMs();
@@ -345,6 +347,7 @@ export class FamilySync {
     await yieldRefused(targets, refused, this.#pause());
     await adoptAll(newPacer(), found, targets);
     await planner.changeEnvironment(this.#environment(), this.#pause());
+    this.#leave(found, targets);
     const work = { targets, causes, purpose };
     const { drift, failure } = await repairAll(this.#applier, found, work, this.#pause());
     const { family } = this;
@@ -355,6 +358,16 @@ export class FamilySync {
     if (isRest) observer({ kind: 'completed', family, drift });
     else observer({ kind: 'drift', family, purpose, drift, writers, by });
     return failure;
+  }
+
+  /** The repair writes nothing of what the kernel refused in each form. */
+  #leave(found: KernelState, targets: Map<Tracked, Forwarding>): void {
+    for (const { isLeft, key } of this.#quarantine.values()) {
+      const target = targets.get(this.track(key));
+      if (!isLeft || target === undefined || found.leave(target)) continue;
+      targets.delete(this.track(key));
+      this.#quarantine.gone(key);
+    }
   }
 
   /** Returns `Clock.now`. */
@@ -469,12 +482,14 @@ export class FamilySync {
     const { key } = record;
     const earlier = this.#quarantine.get(key);
     const inForce = record.before ?? record.inForce;
-    // A repair tries what is desired first, then what was in force, then nothing.
-    const fallback = purpose !== 'changes' && earlier?.inForce !== undefined ? undefined : inForce;
     const tried = lost.get(record) ?? record.desired ?? inForce;
     this.#changes.dirty.delete(record);
     if (tried === undefined) return;
-    const quarantined = this.#quarantine.add(key, tried, failure, fallback);
+    // A repair tries what is desired first, then what was in force, then to leave what there is.
+    const isLeft =
+      purpose !== 'changes' && (inForce === undefined || earlier?.inForce !== undefined);
+    const rest = { isLeft, inForce: inForce ?? (isLeft ? tried : undefined) };
+    const quarantined = this.#quarantine.add(key, tried, failure, rest);
     const retryMs = quarantined.retryAtMs - quarantined.failedAtMs;
     this.#parts.observer({ kind: 'quarantined', family: this.family, quarantined, retryMs });
   }

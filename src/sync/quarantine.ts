@@ -1,7 +1,7 @@
 /** The Forwardings that the kernel refused, until they are tried again. */
 import type { KernelFailure } from '../kernel/kernel.ts';
 import { isSame } from '../state/pool.ts';
-import type { Forwarding } from '../state/types.ts';
+import type { Forwarding, ForwardingsByKey } from '../state/types.ts';
 import { type BackoffLimits, backoffMs } from '../time/backoff.ts';
 import type { Clock } from '../time/clock.ts';
 
@@ -16,6 +16,11 @@ export interface Quarantined {
   readonly retryAtMs: number;
   /** The earlier form of it that is in force; undefined = none. */
   readonly inForce: Forwarding | undefined;
+  /**
+   * The kernel refused that form, too, or it is not known: repairs leave what there is of it, and
+   * only a repair can try it again.
+   */
+  readonly isLeft: boolean;
 }
 
 /** A second contradiction of one Forwarding within this time puts it in quarantine. */
@@ -45,7 +50,7 @@ export class Quarantine {
     key: string,
     forwarding: Forwarding,
     failure: KernelFailure,
-    inForce: Forwarding | undefined,
+    rest: Pick<Quarantined, 'inForce' | 'isLeft'>,
   ): Quarantined {
     const attempts = this.#count(key);
     const failedAtMs = this.#clock.now();
@@ -53,7 +58,7 @@ export class Quarantine {
       ? Number.POSITIVE_INFINITY
       : backoffMs(this.#limits, attempts, this.#clock.random());
     const retryAtMs = failedAtMs + delayMs;
-    const entry = { key, forwarding, failure, attempts, failedAtMs, retryAtMs, inForce };
+    const entry = { key, forwarding, failure, attempts, failedAtMs, retryAtMs, ...rest };
     this.#entries.set(key, entry);
     return entry;
   }
@@ -87,26 +92,44 @@ export class Quarantine {
     return this.#entries.get(key);
   }
 
-  /** Whether the key must not be tried now. */
+  /** Whether a sync must not try the key now. */
   holds(key: string): boolean {
     const entry = this.#entries.get(key);
-    return entry !== undefined && this.#clock.now() < entry.retryAtMs;
+    return entry !== undefined && (entry.isLeft || this.#clock.now() < entry.retryAtMs);
+  }
+
+  /** Nothing of the key is in the kernel, so that nothing is left there. */
+  gone(key: string): void {
+    const entry = this.#entries.get(key);
+    if (entry) this.#entries.set(key, { ...entry, inForce: undefined, isLeft: false });
+  }
+
+  /** The next repair tries what is desired of the keys that are left and due; false: none is. */
+  takeLeft(desired: ForwardingsByKey): boolean {
+    const left = this.due().filter((key) => this.#entries.get(key)!.isLeft);
+    for (const key of left) {
+      const entry = this.#entries.get(key)!;
+      this.#entries.set(key, { ...entry, inForce: desired.get(key), isLeft: false });
+    }
+    return left.length > 0;
   }
 
   /**
    * What is desired of a key in quarantine has changed, and may work now: it is tried after the
-   * first delay, however often it changes.
+   * first delay, however often it changes. Returns whether that is sooner than before.
    */
-  changed(key: string): void {
+  changed(key: string): boolean {
     const entry = this.#entries.get(key);
-    if (entry === undefined) return;
+    if (entry === undefined) return false;
     const soonestMs = entry.failedAtMs + this.#limits.firstMs;
-    if (soonestMs < entry.retryAtMs) this.#entries.set(key, { ...entry, retryAtMs: soonestMs });
+    const isSooner = soonestMs < entry.retryAtMs;
+    if (isSooner) this.#entries.set(key, { ...entry, retryAtMs: soonestMs });
+    return isSooner;
   }
 
   /**
-   * Records what of the key is in force. When that is what is desired, the key leaves quarantine,
-   * and the entry that it had is returned.
+   * Records what of the key is in force. When that is what is desired, and not only left, the key
+   * leaves quarantine, and the entry that it had is returned.
    */
   committed(
     key: string,
@@ -115,7 +138,7 @@ export class Quarantine {
   ): Quarantined | undefined {
     const entry = this.#entries.get(key);
     if (entry === undefined) return undefined;
-    if (isSame(inForce, desired)) {
+    if (!entry.isLeft && isSame(inForce, desired)) {
       this.#entries.delete(key);
       return entry;
     }

@@ -76,6 +76,7 @@ interface Repaired {
 
 /**
  * What a recovery brings into force: what is desired, or for what was refused, its earlier form.
+ * Of the latter, some are left as they are in the kernel (`Quarantined.isLeft`).
  */
 export function targetsOf(
   tracked: TrackedForwardings,

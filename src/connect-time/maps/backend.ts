@@ -29,6 +29,7 @@ export interface ConnectTimeTypes extends ConnectTimeObjects {
 
 export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
   readonly allowsBatches = true;
+  readonly isOptional = true;
   readonly tally: Tally<ConnectTimeTypes>;
   readonly #family: Family;
   readonly #counts = new ElementCounts();

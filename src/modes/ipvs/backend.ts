@@ -107,6 +107,10 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     return written;
   };
 
+  taken(): void {
+    this.#draining.taken();
+  }
+
   settle(outcome: Applied | 'nothing to write' | 'refused'): void {
     if (outcome === 'refused') this.#draining.rollback();
     else this.#draining.confirm();

@@ -73,10 +73,15 @@ export class Draining {
     for (const [endpoint] of drain?.servers.entries() ?? []) this.#set(drain!, endpoint, undefined);
   }
 
-  /** What was recorded so far is in force in the kernel. */
+  /** A batch has what was recorded so far. */
+  taken(): void {
+    for (const { servers } of this.#changed) servers.take();
+  }
+
+  /** The batch is in force in the kernel. */
   confirm(): void {
     this.#ending.clear();
-    this.#settle((servers) => servers.confirm());
+    this.#settle((servers) => servers.confirmTaken());
   }
 
   /** What was recorded since `confirm` never happened. */
@@ -90,10 +95,12 @@ export class Draining {
   }
 
   #settle(how: (servers: ServiceDrain['servers']) => void): void {
-    for (const { service, servers } of this.#changed) {
+    for (const drain of this.#changed) {
+      const { service, servers } = drain;
       how(servers);
+      if (servers.isChanged) continue;
+      this.#changed.delete(drain);
       if (servers.size === 0) this.#services.delete(service.id);
     }
-    this.#changed.clear();
   }
 }

@@ -142,6 +142,10 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     return this.#affinity.unswept;
   }
 
+  taken(): void {
+    this.#deferred.taken();
+  }
+
   settle(outcome: Applied | 'nothing to write' | 'refused'): void {
     if (outcome === 'refused') {
       this.#deferred.rollback();

@@ -29,9 +29,14 @@ export class Deferred {
     return this.#ranges.size;
   }
 
-  /** Must be called when what was recorded is in force in the kernel. */
+  /** Must be called when a batch has what was recorded so far. */
+  taken(): void {
+    this.#ranges.take();
+  }
+
+  /** Must be called when the batch is in force in the kernel. */
   confirm(): void {
-    this.#ranges.confirm();
+    this.#ranges.confirmTaken();
   }
 
   /** Must be called when what was recorded since `confirm` did not reach the kernel. */
@@ -80,7 +85,7 @@ export class Deferred {
    * the others. `confirm` makes that final.
    */
   due(): RetiredRange[] {
-    this.confirm();
+    this.#ranges.confirm();
     const due: RetiredRange[] = [];
     const left = new Map<string, RetiredRange | undefined>();
     let room = dueMax;
@@ -95,7 +100,7 @@ export class Deferred {
       }
     }
     // The others have aged, even if the kernel refuses to delete what is taken out.
-    this.confirm();
+    this.#ranges.confirm();
     for (const [id, range] of left) this.#ranges.put(id, range);
     return due;
   }

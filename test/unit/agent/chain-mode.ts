@@ -128,6 +128,7 @@ class ChainPlanner implements Planner {
       isStale: false,
       allowsBatches: false,
       adopt: (next) => next,
+      leave: () => false,
       stage: () => undefined,
       restore: repair,
       repair,

@@ -34,6 +34,7 @@ const refused: AgentEvent = {
     failedAtMs: 0,
     retryAtMs: 2000,
     inForce: undefined,
+    isLeft: false,
   },
 };
 

@@ -217,6 +217,13 @@ class ToyObservation {
     const held = Buffer.from(text.split(' ')[0]!, 'hex');
     return { ...next, cluster: keepOrder(EndpointList.from(next.family, held), next.cluster) };
   }
+
+  leave({ servicePort }: Forwarding): boolean {
+    const key = forwardingKey(servicePort);
+    const isThere = this.objects.has(`f ${key}`);
+    if (isThere) this.touched.add(key);
+    return isThere;
+  }
 }
 
 function textOf(forwarding: Forwarding): string {
@@ -365,6 +372,7 @@ export class ToyPlanner implements Planner {
       isStale: this.#batches !== batches || this.#isInFlight || this.#bytes > 0,
       allowsBatches: false,
       adopt: (next) => found.adopt(next),
+      leave: (forwarding) => found.leave(forwarding),
       stage: () => undefined,
       restore: async () => {
         this.#environmentInForce = this.environment;

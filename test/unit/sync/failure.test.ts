@@ -74,6 +74,43 @@ describe('a Service that the kernel refuses', () => {
     expect([...world.sync.quarantined]).toEqual([]);
   });
 
+  it.each([
+    ['stays as it is', 'damaged'],
+    ['is not in force', undefined],
+  ])('%s where a repair can write no form of it, and is tried again', async (_what, held) => {
+    const world = await started(3);
+    const { kernel } = world;
+    kernel.refuse = refuseService('web-1');
+    kernel.meddle((objects) => {
+      if (held === undefined) objects.delete(`f ${port('web-1')}`);
+      else objects.set(`f ${port('web-1')}`, held);
+    });
+    for (const watch of kernel.watches) watch.changed();
+    await world.clock.pass(400);
+    world.setEndpoints('web-2', '10.244.9.9');
+    await world.clock.pass(100_000);
+    expect(kernel.objects.get(`f ${port('web-1')}`)).toBe(held);
+    expect(world.forwarded[port('web-2')]).toBe('0af409091f900000');
+    expect(kernel.reads).toBeLessThan(20);
+    expect([...world.sync.quarantined]).toMatchObject([{ key: port('web-1') }]);
+    kernel.refuse = () => undefined;
+    await world.clock.pass(60_000);
+    expect(world.forwarded).toEqual(world.wanted);
+    expect([...world.sync.quarantined]).toEqual([]);
+  });
+
+  it('goes when it is deleted, also where a repair has left it', async () => {
+    const world = await started(3);
+    world.kernel.refuse = refuseService('web-1');
+    world.kernel.meddle((objects) => objects.set(`f ${port('web-1')}`, 'damaged'));
+    for (const watch of world.kernel.watches) watch.changed();
+    await world.clock.pass(10_000);
+    world.removeService('web-1');
+    await world.clock.pass(1000);
+    expect(world.forwarded).toEqual(world.wanted);
+    expect([...world.sync.quarantined]).toEqual([]);
+  });
+
   it('is healthy again when its desired state is in force, in any order of endpoints', async () => {
     const world = new World();
     world.addServices(0, 1);

@@ -32,11 +32,17 @@ class RefusingKernel extends FakeKernel {
   /** How many more dumps, questions for the generation, or submissions fail. */
   readonly refused = { dump: 0, generation: 0, submit: 0 };
   code: string = 'ENOBUFS';
+  /** Batches with these bytes find no memory. */
+  unfit: Buffer | undefined;
   applies = 0;
 
   override async apply(ops: Uint8Array): Promise<ApplyResult> {
     this.applies += 1;
     this.#perhaps('submit');
+    if (this.unfit && Buffer.from(ops).includes(this.unfit)) {
+      const failure = { op: undefined, entry: undefined, code: 'ENOMEM', message: 'no memory' };
+      return { kind: 'failed', failures: [failure], partly: false };
+    }
     return super.apply(ops);
   }
 
@@ -144,13 +150,18 @@ async function take(step: Step, world: World<RefusingKernel>, code: string): Pro
   }
 }
 
-/** A process after the given one, with the same input. */
-async function nextProcess(mode: ProxyMode, world: World<RefusingKernel>) {
+/** A process after the given one, with the same input; `change` changes that. */
+async function nextProcess(
+  mode: ProxyMode,
+  world: World<RefusingKernel>,
+  change = (_next: World<RefusingKernel>): void => {},
+) {
   const next = worldOf(mode, world.kernel);
   for (const key of world.state.serviceKeys()) {
     next.setService(world.state.service(key)!);
     for (const slice of world.state.slices(key)) next.state.apply({ kind: 'slice', slice });
   }
+  change(next);
   await next.start();
   await next.clock.pass(5000);
   return next;
@@ -241,4 +252,35 @@ describe.each([nftablesMode, ipvsMode])('a refusal of one Service, in mode $name
       await world.stop();
     },
   );
+});
+
+describe.each(modes)('a start that the kernel refuses for one Service, in mode $name', (mode) => {
+  it('leaves what there is of it, and brings the others into force', async () => {
+    const world = worldOf(mode, new RefusingKernel());
+    const { kernel } = world;
+    world.addServices(0, services);
+    await world.start();
+    await world.stop();
+    const text = (): string => `${kernel.ruleset()}${kernel.ipvs.text()}`;
+    const host = (net: number, i: number): RegExp => new RegExp(`10\\.244\\.${net}\\.${i}\\b`);
+    kernel.unfit = Buffer.of(10, 244, 7, 3);
+    const next = await nextProcess(mode, world, (changed) => {
+      for (let i = 0; i < services; i += 1) changed.setEndpoints(`web-${i}`, `10.244.7.${i}`);
+    });
+    next.setEndpoints('web-5', '10.244.7.99');
+    await next.clock.pass(100_000);
+    await next.clock.pass(100_000);
+    for (let i = 0; i < services; i += 1) {
+      const now = i === 5 ? 99 : i;
+      expect(text()).toMatch(i === 3 ? host(0, 3) : host(7, now));
+      if (i !== 3) expect(text()).not.toMatch(host(0, i));
+    }
+    expect([...next.sync.quarantined]).toMatchObject([{ key: 'default/web-3:http/TCP' }]);
+    kernel.unfit = undefined;
+    await next.clock.pass(60_000);
+    expect(text()).toMatch(host(7, 3));
+    expect(text()).not.toMatch(host(0, 3));
+    expect([...next.sync.quarantined]).toEqual([]);
+    await next.stop();
+  });
 });
