@@ -271,8 +271,28 @@ export const defects: readonly Defect[] = [
   {
     name: 'a refused batch keeps what it would have retired',
     file: 'modes/undo-map.ts',
-    from: 'else this.#values.set(key, value);\n    }\n    this.#before.clear();',
-    to: '}\n    this.#before.clear();',
+    from: 'else this.#values.set(key, value);\n    }\n    this.confirmTaken();',
+    to: '}\n    this.confirmTaken();',
+  },
+  {
+    name: 'a repair takes out what the kernel refuses in each form',
+    file: 'sync/family.ts',
+    from: '|| found.leave(target)) continue;',
+    to: ') continue;',
+    mode: 'ipvs',
+  },
+  {
+    name: 'what a later batch retires is final with the one before',
+    file: 'modes/undo-map.ts',
+    from: 'confirmTaken(): void {',
+    to: 'confirmTaken(): void {\n    this.take();',
+    mode: 'ipvs',
+  },
+  {
+    name: 'what is known of a Service that has gone is kept',
+    file: 'sync/tracked.ts',
+    from: 'if (this.#records.get(key) === record) this.#records.delete(key);',
+    to: '',
   },
   {
     name: 'an object that is needed again is deleted later',
