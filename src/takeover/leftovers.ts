@@ -3,9 +3,9 @@
  * in those of iptables-legacy. Changes nothing.
  */
 import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
+import { readClauses } from '../kernel/nft/clauses.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
-import { expressions, type Reply } from '../kernel/ops.ts';
-import { readRecords } from '../kernel/records.ts';
+import type { Reply } from '../kernel/ops.ts';
 import { steadyDump } from '../kernel/steady.ts';
 import { legacyTables } from '../kernel/xt/legacy.ts';
 import type { ModeFacts } from '../modes/mode.ts';
@@ -160,11 +160,9 @@ async function references(
   const rules = (await steadyDump(kernel, request)).filter((one): one is RuleReply => {
     return one.kind === 'rule';
   });
-  return rules.flatMap(({ handle, expressions: bytes }) =>
-    [...readRecords(expressions, bytes)].flatMap((expression) =>
-      expression.kind === 'immediateVerdict' && expression.chain !== ''
-        ? [{ handle, target: expression.chain }]
-        : [],
+  return rules.flatMap(({ expressions, handle }) =>
+    readClauses(expressions).flatMap((one) =>
+      one.kind === 'immediateVerdict' && one.chain !== '' ? [{ handle, target: one.chain }] : [],
     ),
   );
 }

@@ -55,10 +55,10 @@ class RuleReader implements Mutable<RuleMeaning> {
         return this.#lookUp(clause);
       case 'metaSet':
         this.marks = clause.key === NFT_META.MARK;
-        return this.marks;
+        return this.marks && isUsual(clause.value);
       case 'dynset':
         this.remembers = { set: clause.set, timeoutMs: clause.timeoutMs };
-        return true;
+        return clause.parts.every(isUsual);
       case 'nat':
         return this.#translate(clause);
       case 'immediateVerdict':
@@ -76,10 +76,9 @@ class RuleReader implements Mutable<RuleMeaning> {
     if (operation !== NFT_CMP.EQ && operation !== NFT_CMP.NEQ) return false;
     const inverted = operation === NFT_CMP.NEQ;
     if (value.kind === 'metaLoad' && value.key === NFT_META.L4PROTO) return !inverted;
-    const [of, mask] = value.kind === 'bitwise' ? [value.of, value.mask] : [value, undefined];
-    if (!isOfPacket(of)) return false;
+    const mask = value.kind === 'bitwise' ? value.mask : undefined;
     this.conditions.push({ kind: 'equals', data, mask, inverted });
-    return true;
+    return value.kind !== 'numgen' && isUsual(value);
   }
 
   #lookUp({ for: what, parts, set }: ClauseOf<'lookup'>): boolean {
@@ -87,7 +86,7 @@ class RuleReader implements Mutable<RuleMeaning> {
     else if (what === 'presence' || what === 'absence') {
       this.conditions.push({ kind: 'in set', set, inverted: what === 'absence' });
     }
-    return true;
+    return parts.every(isUsual);
   }
 
   #translate({ address, port }: ClauseOf<'nat'>): boolean {
@@ -101,6 +100,8 @@ class RuleReader implements Mutable<RuleMeaning> {
   }
 }
 
-function isOfPacket({ kind }: Value): boolean {
-  return kind === 'payload' || kind === 'fib' || kind === 'metaLoad';
+/** Whether kube-proxy's rules have such values. */
+function isUsual(value: Value): boolean {
+  if (value.kind === 'bitwise') return isUsual(value.of);
+  return ['payload', 'fib', 'metaLoad', 'numgen'].includes(value.kind);
 }

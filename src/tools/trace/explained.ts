@@ -80,12 +80,12 @@ function whereIs(object: string): Place | undefined {
   return { table: ofXt, kind: 'chain', name: chain!, target };
 }
 
-function setsOf({ expressions }: Rule): string[] {
-  return expressions.flatMap((one) => ('set' in one ? [one.set] : []));
+function setsOf({ clauses }: Rule): string[] {
+  return clauses.flatMap((one) => ('set' in one ? [one.set] : []));
 }
 
 /** `REJECT` */
 function targetOf(rule: Rule | undefined): string | undefined {
-  const target = rule?.expressions.find((one) => one.kind === 'target');
+  const target = rule?.clauses.find((one) => one.kind === 'target');
   return target?.kind === 'target' ? target.name : undefined;
 }

@@ -239,7 +239,7 @@ function placeOfRule(event: TraceEvent, rule: Rule | undefined): string {
 /** Whether it answers with an error, which the kernel reports as a drop. */
 function refuses(rule: Rule | undefined): boolean {
   return (
-    rule?.expressions.some(
+    rule?.clauses.some(
       (one) => one.kind === 'reject' || (one.kind === 'target' && one.name === 'REJECT'),
     ) ?? false
   );

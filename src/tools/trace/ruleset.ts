@@ -1,7 +1,6 @@
 /** The chains and rules that events name, read from the kernel on demand. */
 import type { Kernel, ReplyOf } from '../../kernel/kernel.ts';
-import { type Expression, expressions } from '../../kernel/ops.ts';
-import { readRecords } from '../../kernel/records.ts';
+import { type Clause, readClauses } from '../../kernel/nft/clauses.ts';
 
 type Chain = ReplyOf<'chain'>;
 
@@ -12,7 +11,8 @@ interface ChainName {
 }
 
 export interface Rule {
-  readonly expressions: readonly Expression[];
+  readonly clauses: readonly Clause[];
+  /** Records of `expressions`. */
   readonly bytes: Uint8Array;
   readonly comment: string;
 }
@@ -46,8 +46,7 @@ export class Ruleset {
     for (const one of records) {
       if (one.kind !== 'rule') continue;
       const { comment, expressions: bytes } = one;
-      const read = [...readRecords(expressions, bytes)];
-      rules.set(one.handle, { expressions: read, bytes, comment });
+      rules.set(one.handle, { clauses: readClauses(bytes), bytes, comment });
     }
     this.#rules.set(keyOf(name), rules);
     return rules.get(handle);
