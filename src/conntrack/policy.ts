@@ -150,7 +150,10 @@ function compareEndpoints(
     const list = previous[name];
     // What stays where it was is not lost.
     for (const i of list.changedAt(next?.[name] ?? EndpointList.empty[list.family])) {
-      if (finders.every((finder) => finder.indexOf(list, i) < 0)) lost.add(list.key(i));
+      const key = list.key(i);
+      // To look for it takes long, and several lists may have had it.
+      if (lost.has(key) || finders.some((finder) => finder.indexOf(list, i) >= 0)) continue;
+      lost.add(key);
     }
   }
   const isFirst = !listsOf(previous).some(hasAny) && after.some(hasAny);

@@ -1,5 +1,5 @@
 /** Which endpoints traffic of each policy may reach (behaviour document 5.3). */
-import { EndpointList, endpointBytes } from '../net/endpoint-list.ts';
+import { EndpointList } from '../net/endpoint-list.ts';
 import { EndpointFlag } from './candidates.ts';
 import type { Candidates } from './gathered.ts';
 import type { PortPolicy } from './paths.ts';
@@ -148,22 +148,20 @@ function kindsOf(flags: Uint16Array): readonly number[] {
   return kinds;
 }
 
-/** Those of these kinds. Most follow one another, and are copied together. */
+/** Those of these kinds. Most follow one another, and are taken together. */
 function selected(
   endpoints: EndpointList,
   flags: Uint16Array,
   kinds: readonly number[],
 ): EndpointList {
-  const stride = endpointBytes[endpoints.family];
-  const bytes = endpoints.bytes();
-  let length = 0;
+  const runs: string[] = [];
   for (const kind of kinds) marks[kind] = 1;
   for (let from = 0; from < flags.length; from += 1) {
     const first = from;
     while (from < flags.length && marks[flags[from]!] === 1) from += 1;
-    bytes.copyWithin(length, first * stride, from * stride);
-    length += (from - first) * stride;
+    if (from > first) runs.push(endpoints.run(first, from - first));
   }
   for (const kind of kinds) marks[kind] = 0;
-  return EndpointList.from(endpoints.family, bytes, length);
+  // Copied: a text that is a part of another one keeps that in memory.
+  return EndpointList.from(endpoints.family, Buffer.from(runs.join(''), 'latin1'));
 }
