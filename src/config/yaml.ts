@@ -9,10 +9,8 @@ import {
   type Node,
   parseAllDocuments,
   Scalar,
-  type ScalarTag,
-  type Tags,
 } from 'yaml';
-import { excessOfAliases } from '../net/yaml-aliases.ts';
+import { excessOfAliases, yamlOptions } from '../net/yaml.ts';
 import { type Problem, shorten, type Tree, type TreeEntry } from './tree.ts';
 
 const depthMax = 50;
@@ -91,7 +89,7 @@ export function parseYamlStream(
   const lineOf = (offset: number): number => lineCounter.linePos(offset).line;
   let documents: ReturnType<typeof parseAllDocuments>;
   try {
-    documents = parseAllDocuments(text, { ...yamlOptions, lineCounter });
+    documents = parseAllDocuments(text, { ...yamlOptions, merge: false, lineCounter });
   } catch (error) {
     return [{ line: 1, result: failedBy(error) }];
   }
@@ -123,31 +121,6 @@ function failedBy(error: unknown): YamlResult {
   if (!(error instanceof YamlError)) throw error;
   return failed(error.line, error.message);
 }
-
-/** Numbers in base 60, dates and the like are strings in kube-proxy's parser, too. */
-function isSupportedTag(tag: Tags[number]): boolean {
-  if (typeof tag === 'string') return true;
-  const name = tag.tag.replace('tag:yaml.org,2002:', '');
-  return tag.format !== 'TIME' && /^(?:map|seq|str|null|bool|int|float)$/.test(name);
-}
-
-/** Other notations that Go's strconv reads. */
-const octal: ScalarTag = {
-  tag: 'tag:yaml.org,2002:int',
-  default: true,
-  test: /^0o[0-7_]+$/,
-  resolve: (text) => Number(text.replaceAll('_', '')),
-};
-
-/** Other parsers of Kubernetes' YAML have the same schema: YAML 1.1 as Go's library reads it. */
-const yamlOptions = {
-  schema: 'yaml-1.1',
-  customTags: (tags: Tags) => [...tags.filter(isSupportedTag), octal],
-  merge: false,
-  uniqueKeys: false,
-  prettyErrors: false,
-  logLevel: 'silent',
-} as const;
 
 /** What templates of Helm and Go, of Jinja, and of shells put in place of values. */
 const placeholder = /\{\{.*?\}\}|\{%.*?%\}|\$\{\w+\}/;

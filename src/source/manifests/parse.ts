@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
-import { parseDocument, type Tags } from 'yaml';
-import { excessOfAliases } from '../../net/yaml-aliases.ts';
+import { parseDocument } from 'yaml';
+import { excessOfAliases, yamlOptions } from '../../net/yaml.ts';
 import { tryJSON } from '../decode/field-reader.ts';
 
 /** One JSON document, or one document of a YAML stream. */
@@ -27,23 +27,6 @@ export class ManifestError extends Error {
  * parsed one by one.
  */
 const documentCharactersMax = 4 * 1024 * 1024;
-
-/** YAML 1.1 with merge keys, as the API server's clients read it: `0120` is 80, `yes` is true. */
-const yamlOptions = {
-  schema: 'yaml-1.1',
-  customTags: (tags: Tags) => tags.filter(isJSONValue),
-  merge: true,
-  uniqueKeys: false,
-  prettyErrors: false,
-  // Else it writes warnings to standard error.
-  logLevel: 'silent',
-} as const;
-
-/** Numbers in base 60, dates and bytes are texts there. */
-function isJSONValue(tag: Tags[number]): boolean {
-  if (typeof tag === 'string') return true;
-  return tag.format !== 'TIME' && /:(?:map|seq|str|null|bool|int|float|merge)$/.test(tag.tag);
-}
 
 /**
  * The documents of a manifest file, and what is wrong with those that cannot be read. `.json` is
@@ -179,7 +162,7 @@ function mistakeIn(text: string): number {
 /** Parses one document. The parser has no depth limit: it may overflow the stack, and throw. */
 function documentOf({ line, text }: YAMLPart) {
   try {
-    return parseDocument(text, yamlOptions);
+    return parseDocument(text, { ...yamlOptions, merge: true });
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     return new ManifestError(line, `is nested too deeply: ${error.message}`);

@@ -67,6 +67,7 @@ describe('a manifest', () => {
 
   it.each([
     ['octal numbers', 'port: 0120', { port: 80 }],
+    ['octal numbers of YAML 1.2', 'port: 0o120', { port: 80 }],
     ['words for truth', 'a: yes\nb: off', { a: true, b: false }],
     ['merge keys', 'x: &x {a: 1, b: 2}\nz: {<<: *x, b: 3}', { z: { a: 1, b: 3 } }],
     ['a key that is given twice', 'a: 1\na: 2', { a: 2 }],

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { parseDocument } from 'yaml';
-import { excessOfAliases } from '../../../src/net/yaml-aliases.ts';
+import { excessOfAliases } from '../../../src/net/yaml.ts';
 
 /** The document itself is a list, and as many scalars and aliases. */
 const documentOf = (scalars: number, aliases: number) =>
