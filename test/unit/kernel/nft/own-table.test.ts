@@ -96,6 +96,25 @@ describe('a table that is kept', () => {
     expect((await table.bring(empty, ports('aa'), keep)).kind).toBe('repaired');
   });
 
+  it('is read again when something in it was gone, and not where the kernel lacks a feature', async () => {
+    const kernel = new FakeKernel();
+    const table = new OwnTable(kernel, name);
+    const apply = kernel.apply.bind(kernel);
+    const bring = (code: string, key: string) => {
+      const failure = { op: 1, entry: undefined, code, message: 'refused' };
+      kernel.apply = async () => ({ kind: 'failed', failures: [failure], partly: false });
+      return table.bring(content, ports(key), keep).finally(() => (kernel.apply = apply));
+    };
+    await expect(bring('ENOENT', 'aa')).rejects.toThrow('ENOENT');
+    expect((await table.bring(content, ports('aa'), keep)).kind).toBe('made');
+    await turn();
+    expect((await table.bring(content, ports('aa'), keep)).kind).toBe('kept');
+    expect(await bring('ENOENT', 'bb')).toEqual({ kind: 'again', refused: new Map() });
+    await expect(bring('ENOMEM', 'bb')).rejects.toThrow('ENOMEM');
+    kernel.foreign(deletion());
+    expect((await table.bring(content, ports('aa'), keep)).kind).toBe('made');
+  });
+
   it('is left alone when another program has made it', async () => {
     const kernel = new FakeKernel();
     const writer = new RecordWriter(nftOps);
