@@ -43,6 +43,19 @@ export function writeArchive(path: string, entries: Iterable<Entry>): void {
   }
 }
 
+/**
+ * What `read` returns; undefined if what it reads is gone. Others make files for a moment while the
+ * project is read, and replace folders of build.
+ */
+export function unlessGone<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
 function missingParents(path: string, done: ReadonlySet<string>): string[] {
   const parents: string[] = [];
   for (let parent = dirname(path); !done.has(parent); parent = dirname(parent)) {
@@ -63,12 +76,12 @@ function* encode(entry: Entry): Generator<Buffer> {
     case 'text':
       return yield* record({ name, mode: modes.data }, Buffer.from(entry.text));
     case 'copy': {
-      const stat = statSync(entry.hostPath, { throwIfNoEntry: false });
-      // Others make files for a moment while the project is read, and replace folders of build.
-      if (stat === undefined) return;
+      const stat = unlessGone(() => statSync(entry.hostPath));
+      const content = unlessGone(() => readFileSync(entry.hostPath));
+      if (stat === undefined || content === undefined) return;
       const mode = (stat.mode & 0o111) === 0 ? modes.data : modes.program;
       const mtimeS = Math.trunc(stat.mtimeMs / 1000);
-      return yield* record({ name, mode, mtimeS }, readFileSync(entry.hostPath));
+      return yield* record({ name, mode, mtimeS }, content);
     }
   }
 }

@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import type { Entry } from './cpio.ts';
+import { type Entry, unlessGone } from './cpio.ts';
 import { hostEntry } from './userland.ts';
 
 /**
@@ -42,7 +42,9 @@ export function projectFiles(root: string): Entry[] {
   const project = guestProject(root);
   const pending = [''];
   for (let folder = pending.pop(); folder !== undefined; folder = pending.pop()) {
-    for (const item of readdirSync(join(root, folder), { withFileTypes: true })) {
+    const here = join(root, folder);
+    const items = unlessGone(() => readdirSync(here, { withFileTypes: true })) ?? [];
+    for (const item of items) {
       const path = join(folder, item.name);
       if (isSkipped(path)) continue;
       if (item.isDirectory()) pending.push(path);
