@@ -325,7 +325,7 @@ function varint(value: number): Buffer {
 function readProtobuf(resource: Watched, bytes: Buffer): void {
   let raw: unknown;
   try {
-    raw = bounded(bytes.length, objectMiB, () => inProtobuf[resource].item(bytes));
+    raw = bounded(bytes.length, objectMiB, () => finish(inProtobuf[resource].item(bytes)));
   } catch (error) {
     const words = error instanceof Error ? error.message : '';
     assert(words.startsWith(kindOf[resource]) && words.includes(': '), `refused by "${words}"`);
