@@ -4,6 +4,7 @@ import {
   type Address,
   families as allFamilies,
   type CIDR,
+  cidrContains,
   type Family,
   formatAddress,
   formatCIDR,
@@ -130,19 +131,39 @@ function detection({ clusterCIDR, failureDetection }: Checked): readonly string[
 
 function clusterCIDRs(
   { clusterCIDR, detectLocal }: Checked,
-  { families }: CheckedNode,
+  checked: CheckedNode,
   primary: Family,
 ): Finding[] {
+  const { families } = checked;
   if (detectLocal.kind !== 'ClusterCIDR') return [];
   if (clusterCIDR.length === 0) {
     const mode = `detectLocalMode is ClusterCIDR${detectLocal.isDefault ? ' by default' : ''}`;
     const text = `clusterCIDR is empty and ${mode}: pods are taken for clients outside the cluster`;
     return [{ text, severity: detectLocal.isDefault ? 'remark' : 'problem' }];
   }
-  if (!lacks(clusterCIDR, primary)) return [];
   const cidrs = clusterCIDR.map(formatCIDR).join(',');
+  if (!lacks(clusterCIDR, primary)) return podsOutside(clusterCIDR, cidrs, checked);
   const text = `clusterCIDR ${cidrs} has nothing of the node's primary IP family, ${primary}`;
   return [{ text, severity: families.length === 1 ? 'fatal' : 'problem' }];
+}
+
+/** Some network plugins do not take the addresses of pods from podCIDRs, so that may be right. */
+function podsOutside(all: readonly CIDR[], cidrs: string, checked: CheckedNode): Finding[] {
+  const { podCIDRs: given = [] } = nodeOf(checked) ?? {};
+  const outside = given.filter((text) => {
+    const own = parseCIDR(text);
+    const ofFamily = all.filter(({ address }) => address.family === own?.address.family);
+    return ofFamily.length > 0 && !ofFamily.some((one) => own !== undefined && isIn(own, one));
+  });
+  if (outside.length === 0) return [];
+  const text = `clusterCIDR ${cidrs} does not contain ${outside.join(', ')}, a podCIDR of the Node`;
+  return [
+    { severity: 'remark', text: `${text}: pods there are taken for clients outside the cluster` },
+  ];
+}
+
+function isIn({ address, prefixLength }: CIDR, block: CIDR): boolean {
+  return block.prefixLength <= prefixLength && cidrContains(block, address);
 }
 
 function podCIDRs({ detectLocal }: Checked, checked: CheckedNode, primary: Family): Finding[] {

@@ -145,6 +145,24 @@ describe('what does not fit together on a node', () => {
     expect(findings({}, '--detect-local-mode=ClusterCIDR')).toEqual([`problem: ${lacking('')}`]);
     expect(findings({}, '--detect-local-mode=NodeCIDR')).toEqual([]);
   });
+
+  it('is that clusterCIDR does not contain a podCIDR of its family', () => {
+    const outside = (cidrs: string, ...pods: string[]) => [
+      `remark: clusterCIDR ${cidrs} does not contain ${pods.join(', ')}, a podCIDR of the Node: ` +
+        'pods there are taken for clients outside the cluster',
+    ];
+    const found = (cidrs: string) => findings({}, `--cluster-cidr=${cidrs}`);
+    expect(found('10.244.1.0/24')).toEqual([]);
+    expect(found('10.244.0.0/15,fd00:244::/48')).toEqual([]);
+    expect(found('10.200.0.0/16')).toEqual(outside('10.200.0.0/16', '10.244.1.0/24'));
+    // It contains the first address, and not all.
+    expect(found('10.244.1.0/25')).toEqual(outside('10.244.1.0/25', '10.244.1.0/24'));
+    const both = '10.244.0.0/24,fd00:245::/48';
+    expect(found(both)).toEqual(outside(both, ...podCIDRs));
+    expect(findings({}, '--cluster-cidr=10.200.0.0/16', '--detect-local-mode=NodeCIDR')).toEqual(
+      [],
+    );
+  });
 });
 
 describe('the OOM score', () => {
