@@ -38,6 +38,7 @@ const extensions: Readonly<Record<Structure['kind'], Readonly<Record<string, Ext
     udp: { revision: 0, bytes: both(16), protocol: IPPROTO.UDP },
   },
   target: {
+    CT: { revision: 2, bytes: both(72) },
     DNAT: { revision: 2, bytes: both(48), table: 'nat' },
     MARK: { revision: 2, bytes: both(8) },
     MASQUERADE: { revision: 0, bytes: { IPv4: 24, IPv6: 40 }, table: 'nat' },

@@ -245,6 +245,35 @@ describe('fairlead trace in mode nftables', () => {
     expect((await traced(web, undefined)).outcome).toBe('endpoint');
   });
 
+  test.each([
+    ['iptables', ['-w', '-t', 'raw', '-A', 'PREROUTING', '-d', web, '-j', 'NOTRACK']],
+    [
+      'nft',
+      [
+        'add table ip cache ; add chain ip cache raw { type filter hook prerouting priority -300 ; } ; ' +
+          `add rule ip cache raw ip daddr ${web} notrack`,
+      ],
+    ],
+  ])('names a rule of %s that keeps packets from connection tracking', async (tool, rule) => {
+    await start('nftables');
+    await namespace.run(tool, rule);
+    expect(await traced(web, 'client')).toMatchObject({
+      outcome: 'untranslated',
+      explained: { warnings: [expect.stringMatching(/^A rule of another program exempts from /)] },
+    });
+    const asked = async (...args: string[]): Promise<[number | null, string]> => {
+      const program = new Program(namespace, args);
+      return [await program.exitCode, program.stdout];
+    };
+    const named = expect.stringMatching(
+      `exempts from connection tracking, and so from translation, packets of pods, and from outside, to ${web}:80/TCP: rule`,
+    );
+    expect(await asked('problems')).toEqual([1, named]);
+    expect(await asked('explain', `${web}:80`, '--from=pod')).toEqual([1, named]);
+    expect((await asked('explain', `${web}:80`, '--from=node'))[0]).toBe(0);
+    expect((await traced(web, undefined)).outcome).toBe('endpoint');
+  });
+
   test('leaves nothing in the kernel, however it ends', async () => {
     const before = await namespace.run('nft', ['list', 'tables']);
     const args = ['trace', `${web}:80`];

@@ -9,7 +9,7 @@ import type { Conntrack } from '../../kernel/conntrack.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
 import type { Fallback } from '../../modes/index.ts';
 import type { Environment, ModeConfig, ModeFacts } from '../../modes/mode.ts';
-import type { Family } from '../../net/address.ts';
+import type { Address, Family } from '../../net/address.ts';
 import type { Lookup } from '../../source/lookup.ts';
 import type { Condition, ServerVersion } from '../../source/source.ts';
 import type { Resource } from '../../state/change.ts';
@@ -124,4 +124,6 @@ export interface RunningEngine {
   describe(forwarding: Forwarding): readonly string[];
   /** Which Service owns each frontend. */
   readonly owners: ReadonlyOwners;
+  /** The addresses of this machine. */
+  readonly interfaces: readonly Address[];
 }

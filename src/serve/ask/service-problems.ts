@@ -71,7 +71,7 @@ export function ownProblems(known: Known, subject: Subject): Problem[] {
           ...ofPorts(seen, (one) => lostProblems(running, state.isDirty(service.key), one)),
           ...serviceAddressProblems(running, state, service.key, seen),
           ...foreignRules
-            .obstacles(seen, running.context.nodeAddresses)
+            .obstacles(seen, running.interfaces)
             .map(({ text }): Problem => ({ reason: 'rule_in_the_way', text })),
           ...unrouted.problems(seen),
         ]),

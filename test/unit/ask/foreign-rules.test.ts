@@ -19,13 +19,15 @@ import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
 import { conntrackCodec, ctState } from '../../../src/kernel/xt/matches/conntrack.ts';
 import { markCodec, markIs } from '../../../src/kernel/xt/matches/mark.ts';
-import { parseCIDR } from '../../../src/net/address.ts';
+import type { ModeName } from '../../../src/modes/mode.ts';
+import { formatAddress, parseCIDR } from '../../../src/net/address.ts';
 import { ForeignRules } from '../../../src/serve/ask/foreign-rules/foreign-rules.ts';
 import { readRule } from '../../../src/serve/ask/foreign-rules/rules.ts';
 import { canStop, stopIn, type WalkedRule } from '../../../src/serve/ask/foreign-rules/walk.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { configOf, type Running } from '../agent/running.ts';
 import { forwarding, pool } from '../modes/nftables/forwardings.ts';
+import { address } from '../state/build.ts';
 import { asked, said } from './asking.ts';
 import { startedWith } from './broken-cluster-app.ts';
 import { endpoints, here, node, web } from './broken-clusters.ts';
@@ -72,9 +74,13 @@ const multiport: Statement = (out) => {
   info[33] = 1;
   out.write('match', { name: 'multiport', revision: 1, info });
 };
-const target = (name: string): Statement => {
-  return (out) => out.write('target', { name, revision: 0, info: new Uint8Array(8) });
+const target = (name: string, flags = 0): Statement => {
+  const info = new Uint8Array(72);
+  info[0] = flags;
+  return (out) => out.write('target', { name, revision: 2, info });
 };
+/** `-j CT --notrack` */
+const untracked = target('CT', 1);
 const invalid: Statement = (out) => {
   out.write('ctLoad', { register: 1, key: 0, direction: 0xff });
   const [mask, zero] = [Uint8Array.of(1, 0, 0, 0), new Uint8Array(4)];
@@ -169,6 +175,12 @@ describe('a rule of another program stops connections', () => {
       { in: { ...early, rules: [[invalid, to(clusterIP), drop]] } },
       early80,
     ],
+    [
+      'if connection tracking, which translates them, does not see them',
+      { in: { ...early, rules: [[to(clusterIP), tcp, untracked]] } },
+      'exempts from connection tracking, and so from translation, packets of pods, and from ' +
+        'outside, to 10.96.0.1:80/TCP: rule',
+    ],
   ])('%s', async (_, chains, text) => {
     expect(await found(chains)).toContainEqual(expect.stringContaining(text));
   });
@@ -205,6 +217,11 @@ describe('a rule of another program is not said to stop connections', () => {
       { in: { ...early, priority: -90, rules: [[to(clusterIP), drop]] } },
     ],
     ['if their connections are not new to it', { in: { ...forward, rules: [[invalid, drop]] } }],
+    [
+      'if connection tracking has seen them already',
+      { in: { ...early, priority: -199, rules: [[to(clusterIP), untracked]] } },
+    ],
+    ['if they are translated already', { in: { ...early, rules: [[to(endpoint), untracked]] } }],
   ])('%s', async (_, chains) => {
     expect(await found(chains)).toEqual([]);
   });
@@ -243,6 +260,7 @@ describe('a rule of iptables', () => {
     dport: 8080,
     isTracked: true,
     isFromOutside: false,
+    awaitsTranslation: true,
   } as const;
 
   const chains = (...statements: readonly Statement[]) => {
@@ -260,6 +278,15 @@ describe('a rule of iptables', () => {
     );
     expect(stops.slice(0, 4)).toEqual(['reject', 'redirect', 'redirect', 'redirect']);
     expect(stops.slice(4)).toEqual([undefined, undefined, undefined, undefined]);
+  });
+
+  it('may keep connection tracking, and so translation, from packets', () => {
+    expect([stop(80, target('CT', 1)), stop(80, target('NOTRACK'))]).toEqual([
+      'untrack',
+      'untrack',
+    ]);
+    // These flags assign a helper or a zone.
+    expect([stop(80, target('CT')), stop(80, target('CT', 2))]).toEqual([undefined, undefined]);
   });
 
   it('is for the ports of a list, or of a range', () => {
@@ -325,6 +352,7 @@ describe('a rule of iptables', () => {
     };
     expect(stop(80, tcp, unknown('log'), unknown('redir'))).toBe('redirect');
     expect(stop(80, tcp, unknown('limit'), drop)).toBeUndefined();
+    expect(stop(80, tcp, unknown('notrack'))).toBe('untrack');
   });
 });
 
@@ -343,6 +371,28 @@ it('is read again after the rules of the node have changed', async () => {
   await app!.kernel.apply(gone.finish());
   await app!.clock.pass(2000);
   expect(await problems()).toEqual([]);
+});
+
+it('leaves out of connection tracking what programs of the node answer, or IPVS translates', async () => {
+  const kernel = new FakeKernel();
+  const found = async (mode: ModeName, ownAddresses: readonly string[]): Promise<string[]> => {
+    const rules = new ForeignRules({
+      clock: { now: () => 0 },
+      kernel,
+      mode: { name: mode },
+      config: await configOf(),
+    });
+    await rules.refresh();
+    const own = ownAddresses.map(address);
+    return rules.obstacles([{ forwarding: dns }], own).map(({ text }) => text());
+  };
+  const dns = forwarding('dns', pool(1));
+  const { address: vip } = dns.frontends[0]!;
+  await kernel.apply(table({ in: { ...early, rules: [[untracked]] } }));
+  expect(await found('nftables', ['192.168.7.7'])).toHaveLength(1);
+  expect(await found('iptables', ['192.168.7.7'])).toHaveLength(1);
+  expect(await found('ipvs', ['192.168.7.7'])).toEqual([]);
+  expect(await found('nftables', ['192.168.7.7', formatAddress(vip!.bytes)])).toEqual([]);
 });
 
 describe('a firewall that drops what comes in', () => {
@@ -436,6 +486,7 @@ it('reads each chain once, however many jumps of other programs lead to it', () 
     dport: 80,
     isTracked: true,
     isFromOutside: false,
+    awaitsTranslation: true,
   } as const;
   expect(stopIn(chains, 'level 0', true, packet)).toEqual({ what: 'drop', rule: undefined });
   expect(canStop(chains, 'level 0')).toBe(false);

@@ -70,9 +70,8 @@ export async function obstaclesOf(
   const to = { ...holder, address: target.address };
   const { isMasqueraded } = describer.describe(setting.config, to, client.kind);
   const isOfNode = client.kind === 'node';
-  const { nodeAddresses } = engine.context;
   return foreignRules
-    .obstacles([{ forwarding: holder.forwarding }], nodeAddresses, {
+    .obstacles([{ forwarding: holder.forwarding }], engine.interfaces, {
       address: client.address?.bytes,
       isMasqueraded,
     })

@@ -13,7 +13,7 @@ import type { Seen } from '../../../state/resolve.ts';
 import type { Clock } from '../../../time/clock.ts';
 import { RecentResults, waitedAtMost } from '../../../time/recent.ts';
 import { readingPatienceMs } from '../answer-pacer.ts';
-import { passing, type SeenThere, seenAt } from './hooks.ts';
+import { passing, type SeenThere, seenAt, translatesByTracking } from './hooks.ts';
 import { bothFamilies, type ForeignChain, readForeignChains } from './reading.ts';
 import { type FirstPacket, type Stop, stopIn } from './walk.ts';
 
@@ -96,7 +96,7 @@ export class ForeignRules {
    */
   obstacles(
     seen: readonly Pick<Seen, 'forwarding'>[],
-    nodeAddresses: readonly Address[],
+    ownAddresses: readonly Address[],
     client?: Client,
   ): Obstacle[] {
     const { all, mode } = this.#found;
@@ -110,9 +110,13 @@ export class ForeignRules {
         return !isOfOthers && !this.#isTranslatedBefore(base, one);
       });
       for (const one of sees) {
-        for (const destination of destinations(one, base, seen, nodeAddresses)) {
+        for (const destination of destinations(one, base, seen, ownAddresses)) {
           if (found.size >= namedMax) return [...found.values()];
-          const stop = stopOf(base, destination, { clearMark, saddr: client?.address });
+          const { address } = destination;
+          const awaitsTranslation =
+            one === 'frontends' && translatesByTracking(mode) && !isAmong(ownAddresses, address);
+          const saddr = client?.address;
+          const stop = stopOf(base, destination, { awaitsTranslation, clearMark, saddr });
           if (stop === undefined) continue;
           const key = `${base.name} ${stop.rule?.text() ?? ''}`;
           const obstacle = obstacleOf(base, stop, destination, clearMark !== 0);
@@ -164,7 +168,7 @@ function* destinations(
   kind: SeenThere,
   { family, hook }: ForeignChain,
   seen: readonly Pick<Seen, 'forwarding'>[],
-  nodeAddresses: readonly Address[],
+  ownAddresses: readonly Address[],
 ): Generator<Destination> {
   for (const { forwarding } of seen.slice(0, portsMax)) {
     if (family !== bothFamilies && family !== NFPROTO[forwarding.family]) continue;
@@ -184,12 +188,19 @@ function* destinations(
     const list = cluster.length > 0 ? cluster : local;
     for (let i = 0; i < Math.min(list.length, endpointsMax); i += 1) {
       const address = list.address(i);
-      const isHere = nodeAddresses.some(({ bytes }) => sameBytes(bytes, address));
       // What is sent to this node's own addresses is not forwarded.
-      if (isHere && hook !== NF_INET.LOCAL_OUT) continue;
+      if (isAmong(ownAddresses, address) && hook !== NF_INET.LOCAL_OUT) continue;
       yield { seen: kind, forwarding, address, port: list.port(i) };
     }
   }
+}
+
+/**
+ * Own addresses are left to programs of the node, such as a cache of DNS: its rules keep connection
+ * tracking from what is sent to it.
+ */
+function isAmong(ownAddresses: readonly Address[], address: Uint8Array | undefined): boolean {
+  return address !== undefined && ownAddresses.some(({ bytes }) => sameBytes(bytes, address));
 }
 
 /** NF_IP_PRI_CONNTRACK */
@@ -198,9 +209,11 @@ const conntrackPriority = -200;
 function stopOf(
   base: ForeignChain,
   { address, forwarding, port, seen }: Destination,
-  { clearMark, saddr }: Pick<FirstPacket, 'clearMark' | 'saddr'>,
+  known: Pick<FirstPacket, 'awaitsTranslation' | 'clearMark' | 'saddr'>,
 ): Stop | undefined {
   const { chain, chains, hook, isDropPolicy, priority } = base;
+  const { awaitsTranslation, clearMark, saddr } = known;
+  const isTracked = priority > conntrackPriority;
   const { family, servicePort } = forwarding;
   return stopIn(chains, chain, isDropPolicy, {
     family,
@@ -211,13 +224,19 @@ function stopOf(
     clearMark: hook === NF_INET.FORWARD ? clearMark : 0,
     daddr: address,
     dport: port,
-    isTracked: priority > conntrackPriority,
+    isTracked,
     // What is forwarded never comes by the loopback device, either.
     isFromOutside: seen === 'health checks' || hook === NF_INET.FORWARD,
+    awaitsTranslation: awaitsTranslation && !isTracked,
   });
 }
 
-const verbs = { drop: 'drops', reject: 'rejects', redirect: 'redirects' } as const;
+const verbs = {
+  drop: 'drops',
+  reject: 'rejects',
+  redirect: 'redirects',
+  untrack: 'exempts from connection tracking, and so from translation,',
+} as const;
 
 function obstacleOf(
   base: ForeignChain,

@@ -42,6 +42,11 @@ export function seenAt(mode: ModeName, { hook, priority, type }: Hook): readonly
   }
 }
 
+/** IPVS and sockets serve packets that connection tracking does not see, too. */
+export function translatesByTracking(mode: ModeName): boolean {
+  return mode in translatesAt;
+}
+
 /** Whose packets pass the hook. */
 export function passing(hook: number): string {
   switch (hook) {

@@ -29,7 +29,7 @@ const header = {
 } as const satisfies Record<Family, unknown>;
 
 /** Kernel expressions that records do not decode, after which the next rule applies. */
-const harmless: ReadonlySet<string> = new Set(['log', 'notrack', 'dup', 'last']);
+const harmless: ReadonlySet<string> = new Set(['log', 'dup', 'last']);
 const redirecting: ReadonlySet<string> = new Set(['redir', 'tproxy']);
 const leaving: ReadonlySet<string> = new Set(['queue', 'synproxy', 'fwd']);
 
@@ -80,7 +80,7 @@ class Reader {
         this.action = { kind: 'accept' };
         break;
       case 'target':
-        this.action = targetAction(clause.name);
+        this.action = targetAction(clause);
         break;
       case 'unknown':
         this.#unknown(clause.name);
@@ -104,7 +104,8 @@ class Reader {
 
   #unknown(name: string): void {
     if (harmless.has(name)) return;
-    if (redirecting.has(name)) this.action = { kind: 'redirect' };
+    if (name === 'notrack') this.action = { kind: 'untrack' };
+    else if (redirecting.has(name)) this.action = { kind: 'redirect' };
     else if (leaving.has(name)) this.action = { kind: 'unsure' };
     else this.conditions.push(unknown);
   }

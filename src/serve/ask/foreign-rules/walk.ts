@@ -21,6 +21,8 @@ export interface FirstPacket {
   readonly isTracked: boolean;
   /** It does not come by the loopback device. */
   readonly isFromOutside: boolean;
+  /** It is translated later, if connection tracking sees it. */
+  readonly awaitsTranslation: boolean;
 }
 
 /** Undefined: it depends on what is not known. */
@@ -29,6 +31,8 @@ export type Condition = (packet: FirstPacket) => boolean | undefined;
 export type Action =
   | { readonly kind: 'none' | 'accept' | 'return' }
   | { readonly kind: 'drop' | 'reject' | 'redirect' }
+  /** Connection tracking does not see the packet. The next rule applies. */
+  | { readonly kind: 'untrack' }
   | { readonly kind: 'jump' | 'goto'; readonly chain: string }
   /** It may accept the packet, or leave the chain. */
   | { readonly kind: 'unsure' };
@@ -45,7 +49,7 @@ type Chains = ReadonlyMap<string, readonly WalkedRule[]>;
 
 /** Where a packet ends. */
 export interface Stop {
-  readonly what: 'drop' | 'reject' | 'redirect';
+  readonly what: 'drop' | 'reject' | 'redirect' | 'untrack';
   /** Undefined: the policy of the base chain. */
   readonly rule: WalkedRule | undefined;
 }
@@ -84,6 +88,7 @@ function perhaps(chains: Chains, action: Action): 'on' | 'unsure' {
     case 'drop':
     case 'reject':
     case 'redirect':
+    case 'untrack':
       return 'on';
     case 'jump':
       return abilitiesOf(chains, action.chain).accepts ? 'unsure' : 'on';
@@ -103,6 +108,8 @@ function certainly(
     case 'reject':
     case 'redirect':
       return { what: action.kind, rule };
+    case 'untrack':
+      return packet.awaitsTranslation ? { what: 'untrack', rule } : 'on';
     case 'accept':
       return 'accepted';
     case 'return':
@@ -151,6 +158,7 @@ function abilitiesOfAction(chains: Chains, action: Action): Abilities {
     case 'drop':
     case 'reject':
     case 'redirect':
+    case 'untrack':
       return { accepts: false, stops: true };
     case 'goto':
       return { accepts: true, stops: canStop(chains, action.chain) };

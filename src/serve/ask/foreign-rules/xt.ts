@@ -12,12 +12,18 @@ const unknown: Condition = () => undefined;
 /** Targets after which the next rule applies. */
 const harmless: ReadonlySet<string> = new Set([
   ...['AUDIT', 'CHECKSUM', 'CLASSIFY', 'CONNMARK', 'CONNSECMARK', 'CT', 'DSCP', 'ECN', 'HL'],
-  ...['LOG', 'MARK', 'NFLOG', 'NOTRACK', 'SECMARK', 'SET', 'TCPMSS', 'TOS', 'TRACE', 'TTL'],
+  ...['LOG', 'MARK', 'NFLOG', 'SECMARK', 'SET', 'TCPMSS', 'TOS', 'TRACE', 'TTL'],
 ]);
 const redirecting: ReadonlySet<string> = new Set(['DNAT', 'REDIRECT', 'TPROXY']);
 
-export function targetAction(name: string): Action {
+/** XT_CT_NOTRACK */
+const noTracking = 1;
+
+/** `info` of CT: struct xt_ct_target_info_v1, whose first bytes are flags. */
+export function targetAction({ info, name }: Extract<Expression, { kind: 'target' }>): Action {
   if (name === 'REJECT') return { kind: 'reject' };
+  const isUntracking = name === 'CT' && (info[0]! & noTracking) !== 0;
+  if (name === 'NOTRACK' || isUntracking) return { kind: 'untrack' };
   if (redirecting.has(name)) return { kind: 'redirect' };
   return { kind: harmless.has(name) ? 'none' : 'unsure' };
 }
