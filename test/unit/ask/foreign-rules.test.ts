@@ -373,6 +373,23 @@ it('is read again after the rules of the node have changed', async () => {
   expect(await problems()).toEqual([]);
 });
 
+it('a rule is named once, with all endpoints that it keeps connections from', async () => {
+  const kernel = new FakeKernel();
+  const rules = new ForeignRules({
+    clock: { now: () => 0 },
+    kernel,
+    mode: { name: 'nftables' },
+    config: await configOf(),
+  });
+  const drops = [[tcp, to('10.0.0.0/31'), drop]];
+  await kernel.apply(table({ in: { ...forward, rules: drops } }));
+  await rules.refresh();
+  const three = forwarding('three', pool(0, 1, 2));
+  expect(rules.obstacles([{ forwarding: three }], []).map(({ endpoints }) => endpoints)).toEqual([
+    ['10.0.0.0', '10.0.0.1'],
+  ]);
+});
+
 it('leaves out of connection tracking what programs of the node answer, or IPVS translates', async () => {
   const kernel = new FakeKernel();
   const found = async (mode: ModeName, ownAddresses: readonly string[]): Promise<string[]> => {

@@ -12,6 +12,7 @@ import type { Pacer } from '../../../time/pacer.ts';
 import type { AgentState, RunningEngine } from '../agent-state.ts';
 import { answerPacer } from '../answer-pacer.ts';
 import { serviceAddresses, unknownNodeProblems } from '../endpoint-problems.ts';
+import type { Obstacle } from '../foreign-rules/foreign-rules.ts';
 import { Refusal } from '../refusal.ts';
 import { readClient } from './client.ts';
 import type { ExplainInput } from './input.ts';
@@ -71,7 +72,7 @@ async function explain(input: ExplainInput, pacer: Pacer): Promise<Explained> {
       ...obstacles.map(({ text }) => text()),
       ...(await nodeWarningsOf(input, holder, obstacles)),
     ],
-    unreachable: unreachable([...services, ...routes, ...obstacles], holder),
+    unreachable: unreachable([...services, ...routes], obstacles, holder),
     service: holder && serviceOf(input, holder),
     ...(holder === undefined
       ? await withoutHolder(input, inForce, pacer)
@@ -87,14 +88,16 @@ function insideOnly({ client, target }: ExplainInput, holder: Holder | undefined
   return ['It has no address for clients outside the cluster: this is about its ClusterIP.'];
 }
 
-/** An obstacle without an endpoint is before all of them. */
+/** An obstacle without endpoints is before all of them. */
 function unreachable(
-  found: readonly { readonly endpoint: string | undefined }[],
+  found: readonly { readonly endpoint: string }[],
+  obstacles: readonly Obstacle[],
   holder: Holder | undefined,
 ): string[] {
-  const named = found.map(({ endpoint }) => endpoint);
-  const all = named.includes(undefined) && holder !== undefined ? addressesOf(holder) : [];
-  return [...new Set([...named.filter((one) => one !== undefined), ...all])];
+  const isBeforeAll = obstacles.some(({ endpoints }) => endpoints.length === 0);
+  const all = isBeforeAll && holder !== undefined ? addressesOf(holder) : [];
+  const behind = obstacles.flatMap(({ endpoints }) => endpoints);
+  return [...new Set([...found.map(({ endpoint }) => endpoint), ...behind, ...all])];
 }
 
 /** The most addresses that are listed. */

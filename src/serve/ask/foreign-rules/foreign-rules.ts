@@ -28,8 +28,8 @@ export interface Obstacle {
   readonly text: () => string;
   /** NF_INET_*: where it is. */
   readonly hook: number;
-  /** The endpoint that connections do not reach; undefined: they do not get to any. */
-  readonly endpoint: string | undefined;
+  /** The endpoints that connections do not reach; empty: they do not get to any. */
+  readonly endpoints: readonly string[];
   /** `inet firewalld filter_FORWARD` */
   readonly chain: string;
 }
@@ -102,7 +102,7 @@ export class ForeignRules {
     const { all, mode } = this.#found;
     const clearMark = client?.isMasqueraded ? 0 : this.#masqueradeMark;
     if (all.length === 0) return [];
-    const found = new Map<string, Obstacle>();
+    const found = new Map<string, Obstacle & { readonly endpoints: string[] }>();
     for (const base of all) {
       const sees = seenAt(mode, base).filter((one) => {
         // Load balancers make them, and not this client.
@@ -119,8 +119,9 @@ export class ForeignRules {
           const stop = stopOf(base, destination, { awaitsTranslation, clearMark, saddr });
           if (stop === undefined) continue;
           const key = `${base.name} ${stop.rule?.text() ?? ''}`;
-          const obstacle = obstacleOf(base, stop, destination, clearMark !== 0);
-          if (!found.has(key)) found.set(key, obstacle);
+          const obstacle = found.get(key) ?? obstacleOf(base, stop, destination, clearMark !== 0);
+          found.set(key, obstacle);
+          if (one === 'endpoints' && address) obstacle.endpoints.push(formatAddress(address));
         }
       }
     }
@@ -243,7 +244,7 @@ function obstacleOf(
   { rule, what }: Stop,
   destination: Destination,
   isUnmarked: boolean,
-): Obstacle {
+): Obstacle & { readonly endpoints: string[] } {
   const { address, forwarding, port, seen } = destination;
   const text = (): string => {
     const host = address === undefined ? '*' : formatAddress(address);
@@ -259,6 +260,5 @@ function obstacleOf(
       ? `Chain ${base.name} of another program ${verbs[what]} ${whose}, because none of its rules accepts them.`
       : `A rule of another program ${verbs[what]} ${whose}: ${rule.text()}.`;
   };
-  const endpoint = seen === 'endpoints' && address ? formatAddress(address) : undefined;
-  return { text, hook: base.hook, endpoint, chain: base.name };
+  return { text, hook: base.hook, endpoints: [], chain: base.name };
 }
