@@ -111,8 +111,8 @@ const serviceCheck: Command = {
   summary: 'Connect to the endpoints of a Service',
   meaning:
     'Connect from this node to each endpoint of a Service and through the Service, and report ' +
-    'which refuse or do not answer. TCP connections are closed immediately; for UDP, an empty ' +
-    'datagram is sent. At most 100 endpoints, 50 connections a second.',
+    'which refuse or do not answer. TCP connections are closed immediately; for UDP, a ' +
+    'datagram is sent: a question of DNS to ports 53 and 5353, else an empty one. At most 100 endpoints, 50 connections a second.',
   exitCodes: `0 no failure, 1 an endpoint in use or the Service fails, ${askExitCodes}`,
   arguments: '[NAMESPACE/]NAME[:PORT]|ADDRESS[:PORT]',
   argumentCount: [1, 1],
@@ -197,7 +197,7 @@ const trace: Command = {
       shown: 'IP|CIDR|node',
       meaning:
         'Only packets from these addresses, or from this node. With node, the command sends them: ' +
-        'it opens a connection and closes it, or sends an empty datagram.',
+        'it opens a connection and closes it, or sends a datagram.',
       offers: ['node'],
     },
     count: { letter: 'c', shown: 'N', meaning: 'Number of packets, 1 to 100 (default 1).' },

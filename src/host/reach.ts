@@ -55,7 +55,7 @@ export function isFine(answer: ReachAnswer): boolean {
   return answer === 'connected' || answer === 'answered' || answer === 'silent';
 }
 
-/** Opens a connection and closes it, or sends an empty datagram and waits. SCTP: undefined. */
+/** Opens a connection and closes it, or sends a datagram and waits. SCTP: undefined. */
 export async function reach(
   protocol: Protocol,
   target: ReachTarget,
@@ -91,6 +91,11 @@ function failureOf({ code = '', message }: NodeJS.ErrnoException): [ReachAnswer,
   return [answerOf[code] ?? 'failed', { code, error: message }];
 }
 
+/** DNS, and where servers in pods listen for it. */
+const portsOfDNS: ReadonlySet<number> = new Set([53, 5353]);
+/** A question of DNS, since servers answer nothing else: for the name servers of the root. */
+const question = Uint8Array.of(0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1);
+
 /** By a connected socket: the kernel reports refusals (ICMP) only to those. */
 function sendDatagram(target: ReachTarget, timeoutMs: number): Promise<Reached> {
   const beginMs = performance.now();
@@ -107,7 +112,7 @@ function sendDatagram(target: ReachTarget, timeoutMs: number): Promise<Reached> 
     socket.once('message', () => end('answered'));
     socket.once('connect', () => {
       timer = setTimeout(() => end('silent'), timeoutMs);
-      socket.send('', (error) => {
+      socket.send(portsOfDNS.has(target.port) ? question : '', (error) => {
         if (error) socket.emit('error', error);
       });
     });

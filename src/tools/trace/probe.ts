@@ -13,7 +13,7 @@ export function probe({ address, port, protocol }: Target): Promise<Reached | un
 
 /** The outcome of all of them, in a sentence. */
 export function probesText(target: Target, all: readonly Reached[]): string {
-  const what = target.protocol === 'TCP' ? 'connection' : 'empty datagram';
+  const what = target.protocol === 'TCP' ? 'connection' : 'datagram';
   const to = `of this node to ${targetText(target)}`;
   if (all.length === 1) return `The ${what} ${to} ${fateOf(all[0]!)}.`;
   const fates = Array.from(Map.groupBy(all, fateOf), ([fate, { length }]) => {

@@ -1,5 +1,7 @@
 /** How the command is asked, and what it makes of answers; the kernel tests open connections. */
-import { afterEach, describe, expect, it } from 'vitest';
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { isFine, reach, routesTo } from '../../../src/host/reach.ts';
 import { type Running, started, web } from '../agent/running.ts';
 import { freePort } from '../free-port.ts';
@@ -49,6 +51,27 @@ describe('a connection attempt of service check', () => {
     const found = await reach(of, to, 10_000);
     expect(found).toMatchObject({ answer: 'refused', sourcePort: expect.any(Number) });
     expect(isFine(found!.answer)).toBe(false);
+  });
+
+  it('asks a question where servers of DNS listen, and sends an empty datagram elsewhere', async () => {
+    // No other process has this address.
+    const { pid } = process;
+    const host = `127.${64 + (pid >> 16)}.${(pid >> 8) & 0xff}.${pid & 0xff}`;
+    const heard = async (port: number): Promise<readonly [string, string]> => {
+      const server = createSocket('udp4').bind(port, host);
+      onTestFinished(() => void server.close());
+      await once(server, 'listening');
+      let datagram = '';
+      server.on('message', (bytes, from) => {
+        datagram = bytes.toString('hex');
+        server.send('answer', from.port, from.address);
+      });
+      const to = { address: host, family: 'IPv4', port: server.address().port } as const;
+      return [(await reach('UDP', to, 10_000))!.answer, datagram];
+    };
+    expect(await heard(0)).toEqual(['answered', '']);
+    // Flags: recursion is desired; one question: the root, NS, IN.
+    expect(await heard(5353)).toEqual(['answered', '0001010000010000000000000000020001']);
   });
 
   it('of SCTP is not supported', async () => {

@@ -29,7 +29,7 @@ describe('what became of the packets that a trace has sent', () => {
     // An answer is not hidden by the silence before it.
     [
       texts('UDP', 'silent', 'answered'),
-      'Of 2 empty datagrams of this node to 10.96.0.1:80/UDP, 1 was sent, and nothing came back; ' +
+      'Of 2 datagrams of this node to 10.96.0.1:80/UDP, 1 was sent, and nothing came back; ' +
         '1 was answered.',
     ],
   ])('is %s', (text, expected) => expect(text).toBe(expected));
