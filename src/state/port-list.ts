@@ -1,12 +1,4 @@
-import {
-  arrayMax,
-  type ColumnForm,
-  Columns,
-  copyOfPart,
-  type List,
-  numberAt,
-  partMax,
-} from '../net/list.ts';
+import { type ColumnForm, Columns, copyOfPart, type List, numberAt, partMax } from '../net/list.ts';
 import { protocols } from '../net/protocol.ts';
 import type { ServicePort, SlicePort } from './types.ts';
 
@@ -31,13 +23,12 @@ const textMax = 2 ** 24 - 1;
 const portsAStep = 1024;
 
 /**
- * Ports to keep, in steps. Many take 8 bytes and the name for each, instead of an object. Names
- * that no API server accepts take more than the objects, which are kept then.
+ * Many ports to keep, in steps: 8 bytes and the name for each, instead of an object. Names that no
+ * API server accepts take more than the objects, which are kept then.
  */
 export function* packedPorts<T extends SlicePort>(
   ports: readonly T[],
 ): Generator<undefined, List<T | ServicePort>> {
-  if (ports.length <= arrayMax) return ports;
   const text = ports.map(({ name }) => name).join('');
   if (text.length > textMax || ports.some(({ name }) => name.length > partMax)) return ports;
   const bytes = Buffer.alloc(ports.length * form.width);

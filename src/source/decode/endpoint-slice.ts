@@ -1,4 +1,5 @@
 import { type Family, families, parseIPv4Number } from '../../net/address.ts';
+import { arrayMax } from '../../net/list.ts';
 import { protocols } from '../../net/protocol.ts';
 import { specialUse } from '../../net/special-address.ts';
 import { packedPorts } from '../../state/port-list.ts';
@@ -47,15 +48,19 @@ export function* endpointSliceInSteps(
   if (service === undefined || family === undefined) {
     return { record: undefined, problems: fields.problems };
   }
-  const ports = strings.records(yield* decodePorts(fields, opened.raw.ports));
+  const ports = yield* decodePorts(fields, opened.raw.ports, strings);
   const context = { family, nodeName, strings };
-  const columns = yield* decodeEndpoints(fields, opened.raw.endpoints, context);
+  const { endpoints } = opened.raw;
+  const columns =
+    endpoints instanceof ReadEndpoints
+      ? endpoints.columns
+      : yield* decodeEndpoints(fields, endpoints, context);
   const annotations = fields.object(opened.metadata.annotations, 'metadata.annotations');
   const record: EndpointSlice = {
     key: opened.id.key,
     service: objectKey(opened.id.namespace, service),
     family,
-    ports: yield* packedPorts(ports),
+    ports,
     length: columns.length,
     addresses: columns.addresses,
     conditions: columns.conditions,
@@ -111,7 +116,11 @@ function decodeTriggerTime(
 }
 
 /** Ports without a name or number mean "any": like kube-proxy, this proxy does not serve those. */
-function* decodePorts(fields: FieldReader, value: unknown): Generator<undefined, SlicePort[]> {
+function* decodePorts(
+  fields: FieldReader,
+  value: unknown,
+  strings: Interner,
+): Generator<undefined, EndpointSlice['ports']> {
   const ports: SlicePort[] = [];
   const list = fields.list(value, 'ports', entriesMax.ports);
   for (let i = 0; i < list.length; i += 1) {
@@ -129,7 +138,7 @@ function* decodePorts(fields: FieldReader, value: unknown): Generator<undefined,
     ports.push({ name, protocol, port });
   }
   fields.outside();
-  return ports;
+  return ports.length > arrayMax ? yield* packedPorts(ports) : strings.records(ports);
 }
 
 const noAnyPort = 'is missing: a port without one means all ports, which is not served';
@@ -140,7 +149,6 @@ function* decodeEndpoints(
   value: unknown,
   context: EndpointContext,
 ): Generator<undefined, Columns> {
-  if (value instanceof ReadEndpoints) return value.columns;
   const list = fields.list(value, 'endpoints', entriesMax.endpoints);
   const writer = new ColumnWriter(context, list.length);
   for (let i = 0; i < list.length; i += 1) {

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { type Address, type CIDR, formatAddress, parseCIDR } from '../../net/address.ts';
 import { addressList, blockList } from '../../net/address-columns.ts';
+import { arrayMax } from '../../net/list.ts';
 import { protocols } from '../../net/protocol.ts';
 import { packedPorts } from '../../state/port-list.ts';
 import type { Service, ServicePort, UnservedService } from '../../state/types.ts';
@@ -88,7 +89,7 @@ export function* serviceInSteps(
     endings: decodeEndings(asked),
     awaitedLoadBalancer:
       type === 'LoadBalancer' ? decodeAwaited(fields, spec, opened.raw.status) : undefined,
-    ports: yield* packedPorts(strings.records(yield* decodePorts(fields, spec.ports))),
+    ports: yield* decodePorts(fields, spec.ports, strings),
   };
   return { record, problems: fields.problems };
 }
@@ -294,7 +295,11 @@ function decodeAffinity(fields: FieldReader, spec: RawObject): number {
  * A port with the name or number of an earlier one is refused. When only its node port is taken,
  * the port is used without the node port.
  */
-function* decodePorts(fields: FieldReader, value: unknown): Generator<undefined, ServicePort[]> {
+function* decodePorts(
+  fields: FieldReader,
+  value: unknown,
+  strings: Interner,
+): Generator<undefined, Service['ports']> {
   const ports: ServicePort[] = [];
   const list = fields.list(value, 'spec.ports', entriesMax.ports);
   // Most Services have one port.
@@ -309,7 +314,7 @@ function* decodePorts(fields: FieldReader, value: unknown): Generator<undefined,
   fields.outside();
   const isEmpty = list.length === 0 && Array.isArray(value ?? list);
   if (isEmpty) fields.refuse('spec.ports', 'is empty: nothing is served');
-  return ports;
+  return ports.length > arrayMax ? yield* packedPorts(ports) : strings.records(ports);
 }
 
 /** Names, numbers and node ports of the Service's earlier ports, which later ones cannot have. */

@@ -25,14 +25,7 @@ export function protobuf(
   const objects = new ObjectReader(resource, context);
   return {
     events: (bytesMax) => new FrameCutter(bytesMax),
-    *event(bytes) {
-      try {
-        return yield* readEvent(bytes, resource, objects, strings);
-      } catch (error) {
-        const why = error instanceof Error ? error.message : String(error);
-        throw new StreamError('garbage', `invalid watch event: ${why}`);
-      }
-    },
+    event: (bytes) => readEvent(bytes, resource, objects, strings),
     list: (itemBytesMax) => new ListCutter(itemBytesMax, strings),
     item: (bytes) => objects.read(new WireReader(bytes, strings)),
   };
@@ -44,15 +37,20 @@ function* readEvent(
   objects: ObjectReader,
   strings: StringCache,
 ): Generator<undefined, WatchEvent> {
-  const reader = new WireReader(bytes, strings);
-  const given = textOf(reader, eventFields.type);
-  const type = watchEventTypes.find((known) => known === given);
-  const hasObject = goInto(reader, eventFields.object) && goInto(reader, eventFields.raw);
-  if (type === undefined || !hasObject) throw new Error('it has no type or no object');
-  const kind = unwrap(reader);
-  if (kind === kindOf[resource]) return { type, object: yield* objects.read(reader) };
-  if (type === 'ERROR') return { type, object: readMessage(reader, status) };
-  throw new Error(`its object is of kind ${show(kind)}`);
+  try {
+    const reader = new WireReader(bytes, strings);
+    const given = textOf(reader, eventFields.type);
+    const type = watchEventTypes.find((known) => known === given);
+    const hasObject = goInto(reader, eventFields.object) && goInto(reader, eventFields.raw);
+    if (type === undefined || !hasObject) throw new Error('it has no type or no object');
+    const kind = unwrap(reader);
+    if (kind === kindOf[resource]) return { type, object: yield* objects.read(reader) };
+    if (type === 'ERROR') return { type, object: readMessage(reader, status) };
+    throw new Error(`its object is of kind ${show(kind)}`);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new StreamError('garbage', `invalid watch event: ${why}`);
+  }
 }
 
 /** Reads a Status in its envelope; undefined if the body is not one. */
