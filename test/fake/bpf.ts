@@ -1,5 +1,7 @@
 /** Programs that translate connections, and their maps, in memory. */
+
 import { isDeepStrictEqual } from 'node:util';
+import { crc32 } from 'node:zlib';
 import {
   BPFState,
   type bpfOps,
@@ -119,9 +121,7 @@ export class FakeBpf {
       case 'bpfDetach':
         if (this.forbidden.detach !== undefined) return [new Refusal(this.forbidden.detach)];
         this.strays.delete(op.link);
-        for (const [i, at] of [...this.links.keys()].entries()) {
-          if (op.link === 100 + i) this.links.delete(at);
-        }
+        for (const at of [...this.links.keys()]) if (op.link === idOf(at)) this.links.delete(at);
         return [];
     }
   }
@@ -154,9 +154,9 @@ export class FakeBpf {
 
   #attached(directory: string): RecordOf<typeof bpfReplies>[] {
     const about = { kind: 'bpfAttached', attachType: 10 } as const;
-    const pinned = [...this.links.keys()].map((at, i) => {
+    const pinned = [...this.links.keys()].map((at) => {
       const isPinned = at.startsWith(`${directory} `) ? 1 : 0;
-      return { ...about, link: 100 + i, program: 100 + i, name: 'connect4', isPinned };
+      return { ...about, link: idOf(at), program: idOf(at), name: 'connect4', isPinned };
     });
     const strays = Array.from(this.strays, ([link, name]) => {
       return { ...about, link, program: link, name, isPinned: 0 };
@@ -239,4 +239,9 @@ export class FakeBpf {
     const isRight = isDeepStrictEqual(link, { cgroup, all, counts, excludes });
     return isRight ? BPFState.right : BPFState.wrong;
   }
+}
+
+/** The id of a link; those of other folders have others. */
+function idOf(at: string): number {
+  return crc32(at);
 }

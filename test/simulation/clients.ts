@@ -4,7 +4,7 @@
  */
 import { joinHostPort } from '../../src/net/address.ts';
 import type { Random } from '../chaos/random.ts';
-import { endpointsAtConnectTime } from '../fake/connect-time.ts';
+import { areTranslated, endpointsAtConnectTime } from '../fake/connect-time.ts';
 import { FakeConntrack, kernelRefusal } from '../fake/conntrack.ts';
 import type { FakeKernel } from '../fake/kernel.ts';
 import { address } from '../unit/state/build.ts';
@@ -131,7 +131,9 @@ export class Clients {
       if (!draws.includes(to))
         found.push(`${to} by ${target.protocol} ${target.address}:${target.port}`);
       const [own, expected] = [this.#kernel, fresh].map(({ bpf }) => {
-        return endpointsAtConnectTime(bpf, address(target.address), target.port)?.texts().sort();
+        const to = address(target.address);
+        if (!areTranslated(bpf, to)) return undefined;
+        return endpointsAtConnectTime(bpf, to, target.port)?.texts().sort();
       });
       // After a refusal, rules may decide for a while.
       if (own !== undefined && String(own) !== String(expected))
