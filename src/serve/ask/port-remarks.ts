@@ -5,7 +5,7 @@ import { formatFallback } from '../../state/deal.ts';
 import { isElsewhere } from '../../state/paths.ts';
 import type { Seen } from '../../state/resolve.ts';
 import { whyIgnored } from '../../state/topology.ts';
-import type { Forwarding } from '../../state/types.ts';
+import type { Forwarding, Service } from '../../state/types.ts';
 
 /** What determines the endpoints of a port. */
 export function portRemarks(seen: Seen, zone: string): string[] {
@@ -20,6 +20,17 @@ export function portRemarks(seen: Seen, zone: string): string[] {
     ...elsewhere(seen),
     ...endpointRemarks(seen, zone),
   ];
+}
+
+/** As with kube-proxy, ranges of one family limit no clients of the other. */
+export function rangeRemarks(
+  { loadBalancerSourceRanges: ranges }: Service,
+  { forwarding: { family, frontends } }: Seen,
+): string[] {
+  const isBalanced = frontends.some(({ kind }) => kind === 'loadBalancerIP');
+  const hasOwn = ranges.some(({ address }) => address.family === family);
+  if (ranges.length === 0 || hasOwn || !isBalanced) return [];
+  return [`loadBalancerSourceRanges has no range of ${family}: all clients of it are let in.`];
 }
 
 /** How connections are shared out, where an annotation decides. */

@@ -24,7 +24,7 @@ import { detectionRemarks, withAnswers } from './endpoint-answers.ts';
 import { EndpointsSaid } from './endpoints.ts';
 import { look } from './look.ts';
 import { lookedUpWithin } from './lookups.ts';
-import { portRemarks } from './port-remarks.ts';
+import { portRemarks, rangeRemarks } from './port-remarks.ts';
 import { States } from './port-state.ts';
 import { isAsked, numberOf, Refusal } from './refusal.ts';
 import { noSuchPort, serviceNamed } from './service-names.ts';
@@ -216,7 +216,11 @@ async function shownPort(
     cluster: forwarding.cluster.length,
     local: forwarding.local.length,
     ...(forwarding.deal === undefined ? {} : { balance: forwarding.deal.balance }),
-    remarks: [...portRemarks(seen, engine.context.zone), ...detectionRemarks(agent, service, seen)],
+    remarks: [
+      ...portRemarks(seen, engine.context.zone),
+      ...rangeRemarks(service, seen),
+      ...detectionRemarks(agent, service, seen),
+    ],
     endpoints: withOutcomes(endpoints, counted),
     kernel: inForce === undefined ? [] : engine.describe(withFirst(inForce)),
   };

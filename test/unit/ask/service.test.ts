@@ -158,6 +158,26 @@ describe('fairlead service show', () => {
     ]);
   });
 
+  it('shows that source ranges of the other family limit no clients', async () => {
+    const balanced = { type: 'LoadBalancer', loadBalancerIPs: ['203.0.113.5'] } as Parameters<
+      typeof service
+    >[0];
+    const ranges = ['fd00::/8', '192.0.2.0/24'];
+    const remarksWith = async (fields: Parameters<typeof service>[0]) => {
+      app.source.say({ kind: 'service', service: service({ ...balanced, ...fields }) });
+      await quiet();
+      return (await port()).remarks;
+    };
+    await running(...web({ '10.244.0.2': ready }));
+    expect(await remarksWith({ loadBalancerSourceRanges: ranges.slice(0, 1) })).toEqual([
+      'loadBalancerSourceRanges has no range of IPv4: all clients of it are let in.',
+    ]);
+    expect(await remarksWith({ loadBalancerSourceRanges: ranges })).toEqual([]);
+    expect(await remarksWith({ loadBalancerSourceRanges: [] })).toEqual([]);
+    const inside = { loadBalancerIPs: [], loadBalancerSourceRanges: ranges.slice(0, 1) };
+    expect(await remarksWith(inside)).toEqual([]);
+  });
+
   it('shows which endpoints hints select, and why hints are ignored', async () => {
     const here = { ...ready, zones: ['zone-a'] };
     const elsewhere = { ...ready, zones: ['zone-b'] };
