@@ -37,8 +37,8 @@ export const defects: readonly Defect[] = [
   {
     name: 'an object with a known version is skipped, also after a restore of etcd',
     file: 'source/kubernetes/delivery.ts',
-    from: 'const { change, problems } =',
-    to: 'if (isKnown) return key;\n    const { change, problems } =',
+    from: 'if (key !== undefined && change !== undefined) {',
+    to: 'if (isKnown) return key;\n    if (key !== undefined && change !== undefined) {',
   },
   {
     name: 'a second flush waits for many times the last comparison',
@@ -456,9 +456,9 @@ export const defects: readonly Defect[] = [
   },
   {
     name: 'a program that starts examines no entries',
-    file: 'conntrack/frontends.ts',
-    from: 'this.#held.set(key, next);\n      this.suspect(key, noEndpoints);',
-    to: 'this.#held.set(key, next);',
+    file: 'conntrack/policy.ts',
+    from: 'if (previous === next) return;\n  const before',
+    to: 'if (previous === next || previous === undefined) return;\n  const before',
   },
   {
     name: 'an interrupted dump of connection tracking is believed',
