@@ -21,6 +21,7 @@ import type { Protocol } from '../net/protocol.ts';
 import type { FrontendKey } from '../state/frontend-key.ts';
 import type { Forwarding } from '../state/types.ts';
 import { type Clock, isDue } from '../time/clock.ts';
+import { restAfter } from '../time/rest.ts';
 import { Runner } from '../time/runner.ts';
 import type { ConntrackObserver } from './events.ts';
 import { Frontends } from './frontends.ts';
@@ -145,7 +146,7 @@ export class ConntrackReconciler {
     this.#passes = new Runner({
       clock,
       work: () => this.#run(),
-      restMs: (tookMs) => restFactor * (tookMs - this.#settlingMs),
+      restMs: (tookMs) => restAfter(tookMs - this.#settlingMs, restFactor),
     });
     const work = (protocol: Protocol): Work => newWork(protocol, untranslated);
     this.#work = { UDP: work('UDP'), SCTP: work('SCTP'), TCP: work('TCP') };

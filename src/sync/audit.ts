@@ -5,6 +5,7 @@
 import { isKernelError } from '../kernel/errors.ts';
 import type { Committer } from '../kernel/kernel.ts';
 import type { Drift, Observation, Repair } from '../modes/mode.ts';
+import { restAfter } from '../time/rest.ts';
 import { type Applier, type Failure, unknownFailure } from './applier.ts';
 import type { Damage } from './damage.ts';
 import { addDrift, isDrift } from './events.ts';
@@ -265,7 +266,7 @@ export class Audit {
     if (result === 'stale' || isKernelError(result, 'EINTR')) {
       this.#rest({ count: stale.count + 1, tookMs });
       this.#damage.spent(startedMs);
-      this.request(this.#restMs(tookMs));
+      this.request(restAfter(tookMs, this.#settings.restFactor));
       return undefined;
     }
     if (result instanceof Error) {
@@ -309,7 +310,7 @@ export class Audit {
     // A table that was replaced may have an owner now, and need no watching.
     this.#watch.update();
     const durationMs = clock.now() - state.startedMs;
-    this.#notBeforeMs = clock.now() + this.#restMs(durationMs);
+    this.#notBeforeMs = clock.now() + restAfter(durationMs, this.#settings.restFactor);
     this.#damage.spent(state.startedMs);
     this.#damage.repaired();
     this.#report(state, durationMs);
@@ -332,9 +333,5 @@ export class Audit {
     state.drift = addDrift(state.drift, state.repair.compare(next));
     this.#applier.note({ record, next, cause: undefined });
     return false;
-  }
-
-  #restMs(durationMs: number): number {
-    return durationMs * this.#settings.restFactor;
   }
 }

@@ -5,6 +5,7 @@
 import { asKernelFailure } from '../kernel/failures.ts';
 import type { Planner } from '../modes/mode.ts';
 import { Backoff } from '../time/backoff.ts';
+import { restAfter } from '../time/rest.ts';
 import type { Applier } from './applier.ts';
 import type { Parts } from './parts.ts';
 
@@ -71,13 +72,13 @@ export class Housekeeping {
     if (takeSweep !== undefined && now >= this.#sweepAtMs) {
       const retryMs = await this.#apply('sweep', takeSweep);
       const endMs = clock.now();
-      this.#sweepAtMs = endMs + (retryMs ?? (endMs - now) * restFactor);
+      this.#sweepAtMs = endMs + (retryMs ?? restAfter(endMs - now, restFactor));
     }
     if (this.#deferredAtMs !== undefined && now >= this.#deferredAtMs) {
       const startMs = clock.now();
       const retryMs = await this.#apply('deferred', planner.takeDeferred);
       const endMs = clock.now();
-      const restMs = Math.max(deferMs, (endMs - startMs) * restFactor);
+      const restMs = Math.max(deferMs, restAfter(endMs - startMs, restFactor));
       this.#deferredAtMs = endMs + (retryMs ?? restMs);
     }
   }

@@ -1,5 +1,6 @@
 /** Results of expensive questions, for example to the kernel, for several callers that ask them. */
 import type { Clock } from './clock.ts';
+import { restAfter } from './rest.ts';
 
 const resultsMaxDefault = 16;
 
@@ -49,7 +50,7 @@ export class RecentResults<T> {
     };
     asked.result.then((result) => {
       const madeAtMs = clock.now();
-      const restedMs = madeAtMs + restFactor * (madeAtMs - askedAtMs);
+      const restedMs = madeAtMs + restAfter(madeAtMs - askedAtMs, restFactor);
       const ownMs = typeof keepMs === 'number' ? keepMs : keepMs(result);
       asked.untilMs = Math.max(askedAtMs + ownMs, restedMs);
       if (asked.untilMs <= madeAtMs || isKept?.(result) === false) drop();
