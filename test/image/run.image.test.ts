@@ -113,7 +113,7 @@ test.each(['kubeadm.yaml', 'kubeadm-hardened.yaml'])(
   async (name) => {
     const place = await nodePlace();
     const conntrack = { maxPerCore: 0, tcpEstablishedTimeout: '1h' };
-    place.configure({ clusterCIDR: '10.244.0.0/16,fd00:244::/64', conntrack });
+    place.configure({ clusterCIDR: '10.244.0.0/16,fd00:244::/40', conntrack });
     const init = containerOf(name, 'init');
     if (init !== undefined) {
       const prepared = run(place, init);
