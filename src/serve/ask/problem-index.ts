@@ -11,22 +11,12 @@ import type { AgentState } from './agent-state.ts';
 import { answerPacer, readingPatienceMs } from './answer-pacer.ts';
 import { look } from './look.ts';
 import type { KnownProblems, Problem, Subject } from './problem.ts';
-import { ownProblems } from './service-problems.ts';
+import { ownProblems, type ProblemFacts } from './service-problems.ts';
 
 /** Metrics wait for the checks of as many Services. */
 const awaitedMax = 500;
 
-type Known = Pick<
-  AgentState,
-  | 'clock'
-  | 'counters'
-  | 'engine'
-  | 'failureDetection'
-  | 'foreignRules'
-  | 'serviceHealth'
-  | 'state'
-  | 'unrouted'
->;
+type Known = ProblemFacts & Pick<AgentState, 'clock'>;
 
 export class ProblemIndex implements KnownProblems {
   readonly #known: Known;

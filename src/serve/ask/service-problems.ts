@@ -31,7 +31,7 @@ import {
 import type { Problem, Subject } from './problem.ts';
 
 /** The parts of `AgentState` that problems depend on. */
-type Known = Pick<
+export type ProblemFacts = Pick<
   AgentState,
   | 'counters'
   | 'engine'
@@ -46,7 +46,7 @@ type Known = Pick<
  * Reasons why connections to it may fail, or a part of it is not served. Lists, metrics, the page,
  * commands and their exit codes all use this function.
  */
-export function problemsOf(known: Known, subject: Subject): Problem[] {
+export function problemsOf(known: ProblemFacts, subject: Subject): Problem[] {
   return [...ownProblems(known, subject), ...refusals(known, subject.service)];
 }
 
@@ -55,7 +55,7 @@ export function problemsOf(known: Known, subject: Subject): Problem[] {
  * health-check node port opens or does not, or `foreignRules.found` or `unrouted.found` is replaced:
  * all but rejections by the kernel.
  */
-export function ownProblems(known: Known, subject: Subject): Problem[] {
+export function ownProblems(known: ProblemFacts, subject: Subject): Problem[] {
   const { engine: running, foreignRules, state, unrouted } = known;
   const { counted, excess, seen, service } = subject;
   const slices = state.slices(service.key);
@@ -204,7 +204,7 @@ function portProblems(seen: Seen, filled: readonly EndpointSlice[]): Problem[] {
   return problems;
 }
 
-function refusals({ engine }: Known, service: Service): Problem[] {
+function refusals({ engine }: ProblemFacts, service: Service): Problem[] {
   const keys = new Set(forwardingKeys(service));
   return (engine?.families ?? []).flatMap(({ family, quarantined }) =>
     Array.from(quarantined)
