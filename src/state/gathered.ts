@@ -29,7 +29,10 @@ export interface Here {
 
 /** Ports with fewer endpoints are gathered again as a whole. */
 export const rememberedMin = 256;
-/** The most endpoints of all ports of a Service that are remembered; each takes two bytes more. */
+/**
+ * The most endpoints of all ports of a Service that are remembered. Each takes two bytes more, and
+ * `endpointBytes` where its pool is in another order.
+ */
 const rememberedMax = 1 << 18;
 /** If more endpoints have changed, all are gathered again, in steps. */
 const changedMax = 1024;
