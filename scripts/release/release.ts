@@ -18,6 +18,7 @@ import { ImageArchive, writeIndex, writeTree } from './images.ts';
 import { provenanceOf, type Subject } from './provenance.ts';
 import { imagePayload, Signer } from './sign.ts';
 import { spdxOf } from './spdx.ts';
+import { vexOf } from './vex.ts';
 
 export interface ReleaseOptions {
   /** The repository. */
@@ -109,7 +110,11 @@ class Release {
       },
     );
     this.#putImageSignature(`${this.#name}.image`, this.#repository, index);
-    return { packages: [...packages].sort(), index };
+    const known = [...packages].sort();
+    const pushed = { repository: this.#repository, digest: index };
+    const vex = vexOf({ version, epoch, image: pushed, packages: known });
+    this.#write(`${this.#name}.openvex.json`, vex);
+    return { packages: known, index };
   }
 
   #putChart(digest: string): string {

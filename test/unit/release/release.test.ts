@@ -20,6 +20,7 @@ import { writeArchive } from '../../../scripts/image/archive.ts';
 import { image } from '../../../scripts/image/settings.ts';
 import { makeRelease, releaseNotes } from '../../../scripts/release/release.ts';
 import { Signer } from '../../../scripts/release/sign.ts';
+import { unaffected } from '../../../scripts/release/vex.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
@@ -279,6 +280,45 @@ it.skipIf(!hasOpenssl)(
     expect(check().stdout).toContain('Verification failure');
   },
 );
+
+it('a release is published by the commands that the workflow runs, if it is for that registry', () => {
+  const publish = (registry: string) =>
+    spawnSync('sh', ['scripts/release/publish', '--dry-run', join(folder, 'unsigned')], {
+      cwd: root,
+      env: { ...process.env, TAG: `v${version}`, REGISTRY: registry },
+      encoding: 'utf8',
+    });
+  expect(publish('registry.example').status).toBe(1);
+  const name = `fairlead-${version}`;
+  const image = `${repository}@${openArchive(`${name}.oci.tar`).entry.digest}`;
+  const chart = `${repository}-chart@${openArchive(`${name}-chart.oci.tar`).entry.digest}`;
+  const copy = 'skopeo copy --preserve-digests oci-archive';
+  const attest = 'cosign attest --yes --type';
+  const commands = publish('registry.example/net').stdout.trim().split('\n');
+  expect(commands.map((line) => line.replaceAll(name, 'NAME'))).toEqual([
+    `${copy.replace('copy', 'copy --all')}:NAME.oci.tar docker://${repository}:${version}`,
+    `${copy}:NAME-chart.oci.tar docker://${repository}-chart:${version}`,
+    `cosign sign --yes ${image} ${chart}`,
+    `${attest} cyclonedx --predicate NAME-linux-amd64.cdx.json ${image}`,
+    `${attest} cyclonedx --predicate NAME-linux-arm64.cdx.json ${image}`,
+    `${attest} openvex --predicate NAME.openvex.json ${image}`,
+    'cosign sign-blob --yes --bundle SHA256SUMS.sigstore.json SHA256SUMS',
+    expect.stringMatching(/^gh release create v.* --verify-tag .* SHA256SUMS NAME-chart/),
+  ]);
+});
+
+it('functions whose faults do not concern the image are not called by what is in it', () => {
+  const programs = [process.execPath, join(root, 'build/Release/fairlead.node')];
+  const linked = programs.map((path) => execFileSync('ldd', [path])).join();
+  const libraries = [...linked.matchAll(/=> (\/\S+(?<!libc\.so\.6)) /g)].map(([, path]) => path!);
+  const args = ['--dyn-syms', '--wide', ...programs, ...libraries];
+  const symbols = execFileSync('readelf', args, { encoding: 'utf8', maxBuffer: 64 << 20 });
+  const called = new Set([...symbols.matchAll(/ UND (\w+)@/g)].map(([, name]) => name!));
+  expect(called).toContain('getaddrinfo');
+  expect(unaffected.flatMap((one) => one.functions).filter((one) => called.has(one))).toEqual([]);
+  const { statements } = JSON.parse(read(`fairlead-${version}.openvex.json`).toString());
+  expect(statements[0].products[0].subcomponents).toEqual([{ '@id': bom.components[1]!.purl }]);
+});
 
 describe('the provenance of a release', () => {
   const statement = () => JSON.parse(read(`fairlead-${version}.provenance.json`).toString());
