@@ -294,10 +294,8 @@ export const pages: Readonly<Record<string, string>> = {
   'docs/internals/simulation-defects.md': defectsPage(),
   'docs/how-it-works.svg': howItWorksSvg(),
   'docs/one-change.svg': oneChangeSvg(),
-  'docs/migrating.md': withSections('docs/migrating.md', {
-    modes: modeTable(),
-    ipvs: ipvsTable(),
-  }),
+  'docs/migrating.md': withSections('docs/migrating.md', { modes: modeTable() }),
+  'docs/from-ipvs.md': withSections('docs/from-ipvs.md', { ipvs: ipvsTable() }),
   'docs/internals/code.md': withSections('docs/internals/code.md', { failures: failureRows() }),
   'docs/performance.md': withResults(written('docs/performance.md')),
   'docs/scale.md': withResults(written('docs/scale.md')),

@@ -11,8 +11,28 @@ interface Advice {
   readonly advice: string;
 }
 
+type About = Pick<Config, 'mode' | 'given' | 'document'>;
+
+export function adviceOn(config: About): Advice[] {
+  return [...modeAdvice(config), ...externalIPAdvice(config)];
+}
+
+/** Who limits external IPs, or keeps kube-proxy's gate on, uses some. */
+function externalIPAdvice({ given, document }: About): Advice[] {
+  const gates = document.featureGates as Readonly<Record<string, boolean>> | undefined;
+  const isLimited = given.some((path) => path.startsWith('externalIPs.'));
+  if (!isLimited && gates?.AllowServiceExternalIPs !== true) return [];
+  return [
+    {
+      about: 'externalIPs',
+      text: 'stay in Fairlead; kube-proxy serves none by default from 1.40 on, and never from 1.43 on',
+      advice: 'docs/external-ips.md says who may have which',
+    },
+  ];
+}
+
 /** Of the mode that the configuration asks for, or of an empty one. */
-export function modeAdvice({ mode, given }: Pick<Config, 'mode' | 'given'>): Advice[] {
+function modeAdvice({ mode, given }: About): Advice[] {
   if (mode === '') return emptyModeAdvice();
   if (!given.includes('mode')) return [];
   if (mode === 'iptables') {
@@ -32,7 +52,7 @@ export function modeAdvice({ mode, given }: Pick<Config, 'mode' | 'given'>): Adv
     {
       about: 'mode ipvs',
       text: "stays in Fairlead; kube-proxy's is off by default from 1.40 on, and gone in 1.43",
-      advice: 'docs/migrating.md says what would take the place of each setting in mode nftables',
+      advice: 'docs/from-ipvs.md has what takes the place of each setting in mode nftables',
     },
     ...settings.flatMap((path) => {
       const { forIpvs } = settingTable[path];

@@ -1,5 +1,5 @@
 /** `fairlead config convert` and `fairlead config validate`, without their input and output. */
-import { modeAdvice } from '../../config/advice.ts';
+import { adviceOn } from '../../config/advice.ts';
 import { errorsOf, loadConfig } from '../../config/load.ts';
 import { configurationIn } from './configuration.ts';
 import { type CommandResult, Conversion, finish } from './conversion.ts';
@@ -45,7 +45,7 @@ export function validateFile(path: string, bytes: Uint8Array): CommandResult {
     return { text: '', notes: [...result.warnings, ...lines], exitCode: 1 };
   }
   if (result.kind !== 'run') throw new Error(`--config leads to ${result.kind}`);
-  const advice = modeAdvice(result.config)
+  const advice = adviceOn(result.config)
     .filter(({ advice }) => advice !== '')
     .map(({ about, text, advice }) => `${about} ${text}: ${advice}`);
   const notes = [...warnings, ...result.warnings, ...advice];

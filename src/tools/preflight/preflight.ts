@@ -1,5 +1,5 @@
 /** All checks of a node before Fairlead is installed on it. Changes nothing for good. */
-import { modeAdvice } from '../../config/advice.ts';
+import { adviceOn } from '../../config/advice.ts';
 import type { Config } from '../../config/config.ts';
 import { clientsAtRisk } from '../../host/kernel-clients.ts';
 import { isKernelError, isNotPermitted } from '../../kernel/errors.ts';
@@ -35,7 +35,7 @@ export async function preflight({ config, kernel, machine }: PreflightOptions): 
   return [
     ...checkPrivileges(machine),
     ...asked,
-    ...modeAdvice(config).map(({ about, text, advice }) => ({
+    ...adviceOn(config).map(({ about, text, advice }) => ({
       check: about,
       level: 'ok' as const,
       text,

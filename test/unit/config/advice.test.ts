@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest';
-import { modeAdvice } from '../../../src/config/advice.ts';
+import { adviceOn } from '../../../src/config/advice.ts';
 import { modeDifferences } from '../../../src/config/mode-differences.ts';
 import { fieldPaths, settingTable } from '../../../src/config/settings/index.ts';
 import { configOf, load, loadFile } from './support.ts';
 
 const about = (file: string): string[] =>
-  modeAdvice(configOf(loadFile(file))).map((advice) => advice.about);
+  adviceOn(configOf(loadFile(file))).map((advice) => advice.about);
 
-describe('advice on the proxy mode', () => {
+describe('advice on a configuration', () => {
   test('is given if the configuration names iptables', () => {
     expect(about('mode: iptables\n')).toEqual(['mode iptables']);
-    expect(modeAdvice(configOf(load(['--proxy-mode=iptables'])))).toHaveLength(1);
+    expect(adviceOn(configOf(load(['--proxy-mode=iptables'])))).toHaveLength(1);
   });
 
   test('names what packets meet with an empty mode', () => {
@@ -41,6 +41,13 @@ describe('advice on the proxy mode', () => {
       'nodePortAddresses',
     ]);
     expect(about('mode: ipvs\n')).toEqual(['mode ipvs']);
+  });
+
+  test('leads to the page on external IPs, if their limits or the gate are given', () => {
+    const gate = 'featureGates: {AllowServiceExternalIPs';
+    const given = ['externalIPs: {namespaces: [a]}', `${gate}: true}`, `${gate}: false}`];
+    const found = given.map((line) => about(`mode: nftables\n${line}\n`));
+    expect(found).toEqual([['externalIPs'], ['externalIPs'], []]);
   });
 
   test('covers every field of the section ipvs', () => {

@@ -102,7 +102,7 @@ describe('fairlead config', () => {
     expect(await noted('mode: nftables\n')).toBe('');
     expect(await noted('mode: iptables\n')).toMatch(/^mode iptables is asked for; .*: consider /);
     expect(await noted('mode: ipvs\nipvs: {strictARP: true}\n')).toMatch(
-      /^mode ipvs stays in Fairlead; .* gone in 1.43: docs\/migrating.md .*\n$/,
+      /^mode ipvs stays in Fairlead; .* gone in 1.43: docs\/from-ipvs.md .*\n$/,
     );
   });
 
