@@ -14,7 +14,8 @@ const usage = `usage: npm run mutate -- FOLDER... [options]
   --seed S     which of them (1)
   --timing     only lengths of times: constants, and defaults of settings
   --only TEXT  only those with TEXT in their path or change
-  --tests GLOB only these tests: 'test/unit/state/*.test.ts'`;
+  --tests GLOB only these tests: 'test/unit/state/*.test.ts'
+  --without GLOB  what only these tests notice: mutants that they kill, and no other test does`;
 
 const { positionals: folders, values } = parseArgs({
   allowPositionals: true,
@@ -24,6 +25,7 @@ const { positionals: folders, values } = parseArgs({
     timing: { type: 'boolean', default: false },
     only: { type: 'string', default: '' },
     tests: { type: 'string' },
+    without: { type: 'string' },
   },
 });
 
@@ -54,9 +56,10 @@ function nearTo(folder: string): readonly string[] {
 async function survivorsOf(
   mutants: readonly Mutant[],
   tests: readonly string[],
+  without: readonly string[] = [],
 ): Promise<readonly Mutant[]> {
   if (mutants.length === 0) return [];
-  const runner = await Runner.start(mutants, tests);
+  const runner = await Runner.start(mutants, tests, without);
   const survivors: Mutant[] = [];
   try {
     for (const mutant of mutants) {
@@ -77,12 +80,17 @@ if (folders.length === 0) {
 } else {
   const byFolder = folders.map((folder) => ({ folder, mutants: mutantsIn(folder) }));
   const all = byFolder.flatMap(({ mutants }) => mutants);
-  const { tests } = values;
-  const near = await survivorsOf(all, tests === undefined ? folders.flatMap(nearTo) : [tests]);
-  const far = tests === undefined ? await survivorsOf(near, ['test/**/*.test.ts']) : near;
+  const { tests, without } = values;
+  const left = without === undefined ? [] : [without];
+  const unnoticed = new Set(await survivorsOf(without === undefined ? [] : all, left));
+  const asked = all.filter((mutant) => !unnoticed.has(mutant));
+  const globs = tests === undefined ? folders.flatMap(nearTo) : [tests];
+  const near = await survivorsOf(asked, globs, left);
+  const far = tests === undefined ? await survivorsOf(near, ['test/**/*.test.ts'], left) : near;
   const survivors = new Set(far);
   console.log('| folder | mutants | killed | survived | score |\n|---|---|---|---|---|');
-  for (const { folder, mutants } of byFolder) {
+  for (const { folder, mutants: drawn } of byFolder) {
+    const mutants = drawn.filter((mutant) => asked.includes(mutant));
     const survived = mutants.filter((mutant) => survivors.has(mutant)).length;
     const killed = mutants.length - survived;
     const score = ((100 * killed) / Math.max(1, mutants.length)).toFixed(1);

@@ -60,8 +60,12 @@ export class Runner {
     this.#ended = ended;
   }
 
-  /** `include`: patterns of test files. Runs each of them once, without a mutant. */
-  static async start(mutants: readonly Mutant[], include: readonly string[]): Promise<Runner> {
+  /** `include`, `exclude`: patterns of test files. Runs each once, without a mutant. */
+  static async start(
+    mutants: readonly Mutant[],
+    include: readonly string[],
+    exclude: readonly string[] = [],
+  ): Promise<Runner> {
     const inMemory = {
       name: 'mutants',
       enforce: 'pre' as const,
@@ -77,7 +81,7 @@ export class Runner {
       {
         ...{ config: false, root, watch: false, reporters: [reporter], silent: true },
         ...{ pool: 'forks', isolate: false, maxWorkers: 1, include: [...include] },
-        exclude: [...notInProcess],
+        exclude: [...notInProcess, ...exclude],
         sequence: { sequencer: AsGiven },
         setupFiles: ['test/mutation/setup.ts'],
         // Its keys do not know of the mutants.
