@@ -1,6 +1,6 @@
 import { killCase, soakCase, stopCase } from './chaos-cases.ts';
 
-killCase('nftables', 6, 40);
+killCase('nftables', 6, 150);
 killCase('iptables', 6, 40);
 soakCase('nftables', 40);
 soakCase('iptables', 40);

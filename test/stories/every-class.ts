@@ -73,8 +73,6 @@ const kinds: readonly Kind[] = [
   { options: withNodePort, endpoints: [] },
 ];
 
-export const classes = kinds.length;
-
 /** `count` Services, each class in turn, dual-stack, with addresses of their own. */
 export function servicesOfEveryClass(count: number): KubernetesObject[] {
   return Array.from({ length: count }, (_, n) => {

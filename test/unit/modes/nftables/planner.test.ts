@@ -15,6 +15,7 @@ import { frontendSelectors, map } from '../../../../src/modes/nft-table/parts.ts
 import { setDefinitions } from '../../../../src/modes/nftables/layout.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import { type CIDR, parseCIDR } from '../../../../src/net/address.ts';
+import { allPaths } from '../../../../src/state/paths.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { noPause } from '../../../../src/time/pacer.ts';
 import { batch, bytes, verdict } from '../../../conformance/ops.ts';
@@ -141,13 +142,15 @@ describe('the cost of a change in mode nftables', () => {
     expect([rig.kernel.commits - commits, rig.kernel.writes - writes]).toEqual([1, 2]);
   });
 
-  it('is the same number of tables, chains, sets and rules for 2,000 Services as for 200', async () => {
+  it('is the same number of tables, chains, sets and rules for 4,000 Services as for 2,000', async () => {
+    const paths = Object.keys(allPaths) as (keyof typeof allPaths)[];
     const counts = await Promise.all(
-      [200, 2000].map(async (services) => {
+      [2000, 4000].map(async (services) => {
         const list = Array.from({ length: services }, (_, i) => {
-          const frontends = [clusterIP(`10.${100 + (i >> 12)}.${(i >> 4) & 0xff}.${i & 15}`)];
-          const endpoints = Array.from({ length: 1 + (i % 5) }, (_, e) => e + i);
-          return forwarding(`s${i}`, pool(...endpoints), { frontends });
+          const ip = `10.${100 + (i >> 12)}.${(i >> 4) & 0xff}.${i & 15}`;
+          const frontends = [clusterIP(ip, paths[i % paths.length])];
+          const endpoints = Array.from({ length: 1 + (i % 2) }, (_, e) => e + i);
+          return forwarding(`s${i}`, pool(...endpoints), { frontends, local: pool(i) });
         });
         const { kernel } = await loaded(...list);
         const table = kernel.table(NFPROTO.IPv4, 'fairlead')!;
@@ -155,7 +158,10 @@ describe('the cost of a change in mode nftables', () => {
           (sum, chain) => sum + chain.rules.length,
           0,
         );
-        expect(elements(kernel, 'services')).toHaveLength(services);
+        const frontends = ['services', 'no-endpoint-services'].flatMap((set) =>
+          elements(kernel, set),
+        );
+        expect(new Set(frontends.map((text) => text.split(' ')[0])).size).toBe(services);
         return { chains: table.chains.size, sets: table.sets.size, rules };
       }),
     );
