@@ -70,30 +70,6 @@ TEST("an entry of the kernel is packed, whatever other attributes it has") {
   CHECK_EQUAL(Taken(kUdpOfZone5, NewEntry(Attributes())), FromHex(kPacked));
 }
 
-TEST("an entry of TCP is packed with its state") {
-  const Bytes closing = FromHex("10000480 0c000180 05000100 07000000");
-  Bytes attributes = Attributes();
-  attributes.insert(attributes.end(), closing.begin(), closing.end());
-  Bytes packed = FromHex(kPacked);
-  packed[packed.size() - 11] = 7;
-  CHECK_EQUAL(Taken(kUdpOfZone5, NewEntry(attributes)), packed);
-}
-
-TEST("an IPv6 entry is packed") {
-  const Bytes attributes = FromHex(
-      "4c000180 2c000180 14000300 fd000000000000000000000000000001"
-      "14000400 fd000000000000000000000000000010"
-      "1c000280 05000100 84000000 06000200 13880000 06000300 00350000"
-      "4c000280 2c000180 14000300 fd000000000000000000000000000010"
-      "14000400 fd000000000000000000000000000001"
-      "1c000280 05000100 84000000 06000200 00350000 06000300 13880000");
-  const DumpRequest request{AF_INET6, IPPROTO_SCTP, 0, 0, 0, {}, 0};
-  CHECK_EQUAL(Taken(request, Message(0x0100, "0a000000", attributes)),
-              FromHex("fd000000000000000000000000000001 1388 fd000000000000000000000000000010 0035"
-                      "fd000000000000000000000000000010 0035 fd000000000000000000000000000001 1388"
-                      "84 00 0000 00000000 00000000"));
-}
-
 TEST("an entry is left out when it is not what was asked for") {
   const Bytes datagram = NewEntry(Attributes());
   const Bytes other_address = FromHex("0a60000b");
@@ -192,22 +168,6 @@ TEST("a dump never asks the kernel to filter by IPv6 address: it does the opposi
 TEST("a dump of a kernel that knows no filters asks for the family only") {
   CHECK_EQUAL(conntrack::EncodeDump(kUdpOfZone5, KernelFilter::kNone, 7).bytes(),
               FromHex("14000000 01010103 07000000 00000000 02000000"));
-}
-
-TEST("a deletion names the original tuple, the id and the zone, and wants an answer") {
-  CHECK_EQUAL(conntrack::EncodeDelete(AF_INET, FromHex(kPacked), 7).bytes(),
-              FromHex("58000000 02010500 07000000 00000000 02000000"
-                      "34000180 14000180 08000100 0a000001 08000200 0a60000a"
-                      "1c000280 05000100 11000000 06000200 13880000 06000300 00350000"
-                      "08000c00 01020304 06001200 00050000"));
-}
-
-TEST("a deletion leaves out a zone of zero and an id that is not known") {
-  Bytes packed = FromHex(kPacked);
-  packed[26] = 0;
-  std::fill(packed.end() - 4, packed.end(), std::uint8_t{0});
-  const auto message = conntrack::EncodeDelete(AF_INET, packed, 7);
-  CHECK_EQUAL(message.size(), std::size_t{16 + 4 + 0x34});
 }
 
 TEST("each entry of a deletion is a message with a number of its own") {

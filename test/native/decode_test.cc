@@ -83,27 +83,6 @@ Bytes Table(const char* generation) {
 
 }  // namespace
 
-TEST("a table, a chain, a base chain and a set read back as they were written") {
-  CHECK_EQUAL(Dump(request::TablesDump{0}, {OneOp(op::TableAdd{2, "t", "why"})}),
-              Records(reply::Table{2, "t", 0, 0, 0, "why"}, kGoodEnd));
-  CHECK_EQUAL(Dump(request::ChainsDump{2, "t"}, {OneOp(op::ChainAdd{2, "t", "c", "why"})}),
-              Records(reply::Chain{2, "t", "c", 0, "", 0xffffffff, 0, 0, 0, 0, "why"}, kGoodEnd));
-  CHECK_EQUAL(Dump(request::ChainsDump{2, ""},
-                   {OneOp(op::BaseChainAdd{2, "t", "b", "nat", 4, -100, 1, ""})}),
-              Records(reply::Chain{2, "t", "b", 0, "nat", 4, -100, 1, 0, 0, ""}, kGoodEnd));
-  CHECK_EQUAL(
-      Dump(request::SetsDump{2, "t"},
-           {OneOp(op::SetAdd{2, "t", "s", NFT_SET_MAP, 7, 8, 7, 4, 1000, 50, 1, "why"})}),
-      Records(reply::Set{2, "t", "s", 0, NFT_SET_MAP, 7, 8, 7, 4, 1000, 50, 1, 0, 0, 0xffffffff,
-                         "why"},
-              kGoodEnd));
-}
-
-TEST("a chain of another table is left out") {
-  CHECK_EQUAL(Dump(request::ChainsDump{2, "other"}, {OneOp(op::ChainAdd{2, "t", "c", ""})}),
-              Records(kGoodEnd));
-}
-
 TEST("every expression reads back exactly as it was written") {
   const Bytes all = EveryExpression();
   CHECK_EQUAL(Dump(request::RulesDump{2, "t", ""}, {OneOp(op::RuleAdd{2, "t", "c", all, "why"})}),
@@ -125,30 +104,6 @@ TEST("an expression that no record can express is unknown, and the others stay")
   CHECK(nft::expr::Decode(list, records).has_value());
   CHECK_EQUAL(records.bytes(),
               Records(expression::Counter{}, expression::Unknown{"ct"}, expression::Unknown{"x"}));
-}
-
-TEST("elements of every shape read back packed") {
-  const Bytes with_data = FromHex(
-      "0a000001 00000000 0b000001"
-      "0a000002 00000000 0b000002");
-  const std::uint32_t flags_data = shape::kFlags | shape::kData;
-  CHECK_EQUAL(Dump(request::ElementsDump{2, "t", "s", flags_data, 4, 4},
-                   {OneOp(op::ElementsAdd{2, "t", "s", flags_data, 4, 4, 2, with_data})}),
-              Records(reply::Elements{2, "t", "s", flags_data, 4, 4, 2, with_data}, kGoodEnd));
-  const Bytes with_verdict = FromHex(
-      "0a000001 fcffffff 05000000 63686169 6e000000"
-      "0a000002 00000000 00000000");
-  CHECK_EQUAL(
-      Dump(request::ElementsDump{2, "t", "s", shape::kVerdict, 4, 0},
-           {OneOp(op::ElementsAdd{2, "t", "s", shape::kVerdict, 4, 0, 2, with_verdict})}),
-      Records(reply::Elements{2, "t", "s", shape::kVerdict, 4, 0, 2, with_verdict}, kGoodEnd));
-  const Bytes with_comment = FromHex(
-      "0a000001 fcffffff 05000000 63686169 6e000000 03000000 61626300"
-      "0a000002 00000000 00000000 00000000");
-  const std::uint32_t commented = shape::kVerdict | shape::kComment;
-  CHECK_EQUAL(Dump(request::ElementsDump{2, "t", "s", commented, 4, 0},
-                   {OneOp(op::ElementsAdd{2, "t", "s", commented, 4, 0, 2, with_comment})}),
-              Records(reply::Elements{2, "t", "s", commented, 4, 0, 2, with_comment}, kGoodEnd));
 }
 
 TEST("a comment is strange to who did not ask for it") {
@@ -271,14 +226,6 @@ TEST("messages to others, of other kinds and after the end are skipped") {
   CHECK(!decoder.done());
   const Bytes chain = OneOp(op::ChainAdd{2, "t", "c", ""});
   CHECK_EQUAL(Dump(request::TablesDump{2}, {chain, Table("0001")}), Records(kGoodEnd));
-}
-
-TEST("a generation is read from its message") {
-  const Bytes generation = Message(0x0a0f, 0, "00000029 08000100 00000029");
-  const Bytes ack =
-      Message(NLMSG_ERROR, NLM_F_CAPPED, "00000000 14000000100a0500 07000000 00000000");
-  CHECK_EQUAL(Dump(request::GenerationGet{}, {generation, ack}),
-              Records(reply::Generation{41}, kGoodEnd));
 }
 
 TEST("malformed messages of the kernel give EPROTO") {

@@ -1,0 +1,14 @@
+// What most of the native tests include, compiled once (see Makefile).
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "protocol/ops.gen.h"
+#include "samples.h"
