@@ -6,8 +6,6 @@ import { LongFirst } from './test/long-first.ts';
 
 /** For tests with packets, on a busy machine. Options of the command line do not reach projects. */
 const longestMs = paced(120_000);
-/** To read all modules for each file takes an emulated processor ten seconds. */
-const isolate = paced(1) === 1;
 /** A machine that runs many tests together may be ten times as slow as it is with one. */
 const longestOfUnitMs = 120_000;
 /**
@@ -27,10 +25,8 @@ const alone = [
   'test/conformance/{bpf,legacy,legacy-takeover,nft-elements,watch}.kernel.test.ts',
   'test/process/{demo,going-back,preflight}.kernel.test.ts',
   'test/stories/{affinity-flood,connect-time-kills,connect-time-load}.kernel.test.ts',
-  'test/stories/{guard,scale,takeover}.kernel.test.ts',
+  'test/stories/{guard,takeover}.kernel.test.ts',
 ];
-/** An emulated processor has no time left while one test waits. */
-const kernelTestsTogether = paced(1) > 1 ? 1 : 3;
 
 export default defineConfig({
   test: {
@@ -97,8 +93,8 @@ export default defineConfig({
           exclude: alone,
           testTimeout: longestMs,
           hookTimeout: longestMs,
-          maxWorkers: kernelTestsTogether,
-          isolate,
+          maxWorkers: 3,
+          isolate: false,
           // Projects that run together in the same group have to have as many workers.
           sequence: { groupOrder: 1 },
           env: compiledOnce,
@@ -112,7 +108,7 @@ export default defineConfig({
           testTimeout: longestMs,
           hookTimeout: longestMs,
           fileParallelism: false,
-          isolate,
+          isolate: false,
           env: compiledOnce,
         },
       },
@@ -144,14 +140,15 @@ export default defineConfig({
         },
       },
       {
-        // What needs a kernel with IPVS, which only the virtual machines are sure to have.
+        // In a virtual machine: these, and what needs a kernel with IPVS, in one process, since each
+        // takes an emulated processor most of a minute to begin.
         test: {
           name: 'vm',
-          include: ['test/**/*.vm.test.ts'],
+          include: ['test/**/*.{kernel,vm}.test.ts'],
           testTimeout: longestMs,
           hookTimeout: longestMs,
           fileParallelism: false,
-          isolate,
+          isolate: false,
           env: compiledOnce,
         },
       },

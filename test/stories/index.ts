@@ -57,15 +57,19 @@ function firstOf(chosen: readonly (readonly Story[])[]): Story[] {
 }
 
 /**
- * Topics of what a kernel does with packets: choice, masquerading, lists of clients, connections.
- * The others are about which endpoints a frontend has, and that does not depend on a kernel.
+ * Topics of what a mode and a kernel do with packets: choice, masquerading, lists of clients,
+ * connections. The others are about which endpoints a frontend has, and that depends on neither:
+ * mode nftables shows it, and `worlds.test.ts` compares modes for random clusters.
  */
-const kernelTopics = [
+const kernelTopics: readonly (readonly Story[])[] = [
   clusterIpStories,
   nodePortStories,
+  loadBalancerStories,
   policyStories,
   affinityStories,
+  masqueradeStories,
   hairpinStories,
+  serviceCidrStories,
   protocolStories,
   conntrackStories,
   endingStories,
@@ -73,11 +77,15 @@ const kernelTopics = [
 ];
 
 /**
- * The stories of this run: all, or with `FAIRLEAD_STORIES=first` some of them.
- * @param mode of an emulated machine: `run here, too` if the kernel of this machine runs all of its
- *   stories in `npm test`, so that only another kernel is to be shown
+ * The stories of this run: with `FAIRLEAD_STORIES=first` some of them, with `all` each.
+ * @param here what the kernel of this machine runs in `npm test`: all, so that an emulated one shows
+ *   only what may differ there, or the mode's own, which are of `kernelTopics` and the first of
+ *   each other topic
  */
-export function chosenStories(mode?: 'run here, too'): readonly Story[] {
-  if (process.env.FAIRLEAD_STORIES !== 'first') return stories;
-  return mode === undefined ? firstStories : firstOf(kernelTopics);
+export function chosenStories(here?: 'all' | 'own'): readonly Story[] {
+  if (process.env.FAIRLEAD_STORIES === 'first') {
+    return here === undefined ? firstStories : firstOf(kernelTopics);
+  }
+  if (here !== 'own' || areAllAsked) return stories;
+  return topics.flatMap((topic) => (kernelTopics.includes(topic) ? topic : topic.slice(0, 1)));
 }

@@ -1,4 +1,4 @@
-/** Every story, in mode iptables, and tests that are not stories. */
+/** Stories in mode iptables. */
 import { afterAll, beforeAll, test } from 'vitest';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { runStory } from '../lab/run-story.ts';
@@ -13,6 +13,6 @@ beforeAll(async () => {
 afterAll(() => lab.close());
 
 // An endpoint with session affinity is a chain and a list of the kernel's.
-for (const story of chosenStories('run here, too')) {
+for (const story of chosenStories('own')) {
   test(story.name, () => runStory(lab, fairlead('iptables'), iptablesStory(story)));
 }

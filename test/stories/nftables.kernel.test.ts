@@ -61,7 +61,7 @@ afterEach(async () => {
   await stopped.finally(() => cleanup(lab.node)).finally(() => lab.reset());
 });
 
-for (const story of chosenStories('run here, too')) {
+for (const story of chosenStories('all')) {
   test(story.name, () => runStory(lab, fairlead('nftables'), story));
 }
 

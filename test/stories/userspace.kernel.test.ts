@@ -1,4 +1,4 @@
-/** Every story, in mode userspace, and tests that are not stories. */
+/** Stories in mode userspace. */
 import { afterAll, beforeAll, test } from 'vitest';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { runStory } from '../lab/run-story.ts';
@@ -26,7 +26,7 @@ async function dump(): Promise<string> {
   return (await Promise.all(outputs)).join('\n');
 }
 
-for (const story of chosenStories()) {
+for (const story of chosenStories('own')) {
   // Without the other's port, it is a node port: `localhost-node-ports.kernel.test.ts`.
   if (story.name === portOfAnother) continue;
   const { story: adapted, difference } = userspaceStory(story);

@@ -25,12 +25,14 @@ const skippedFolders: ReadonlySet<string> = new Set([
   'build/native',
   'node_modules/.vite',
   'node_modules/@biomejs',
+  'node_modules/@kubernetes',
   'node_modules/@types',
   'node_modules/@typescript',
   'node_modules/node-addon-api',
   'node_modules/node-gyp',
   // The second copy (or hard link) of the node program, in addition to the one in node/bin.
   'node_modules/node/node_modules',
+  'node_modules/playwright-core',
   'node_modules/typescript',
 ]);
 
