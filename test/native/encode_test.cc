@@ -1,5 +1,5 @@
-// Ops to netlink: how native/nft divides and numbers messages, and what it refuses. What an op means
-// to the kernel, nft(8) shows (test/conformance).
+// Ops to netlink: how native/nft divides and numbers messages, and what it refuses. What an op
+// means to the kernel, nft(8) shows (test/conformance).
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
