@@ -81,13 +81,13 @@ export class Product {
     return this.#ask('report');
   }
 
-  /** The probe's report once nothing is left to do. */
+  /** The probe's report once no batch came for two seconds: on a busy machine one takes that. */
   async settled(): Promise<ProbeReport> {
     let before: ProbeReport;
     let report = await this.report();
     do {
       before = report;
-      await sleep(500);
+      await sleep(2000);
       report = await this.report();
     } while (report.batches !== before.batches);
     return report;

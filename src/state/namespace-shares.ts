@@ -1,7 +1,7 @@
 /**
- * Limits what the Services of one namespace get together: a hundred of the largest ones would take
- * all memory of a node. Once the shares rest they depend on the present objects alone, so that all
- * nodes serve the same part, in whatever order the objects arrived.
+ * Limits what the Services of one namespace get together, and what all namespaces do: a hundred of
+ * the largest ones would take all memory of a node. Once the shares rest they depend on the present
+ * objects alone, so that all nodes serve the same part, in whatever order the objects arrived.
  */
 import { type Family, families } from '../net/address.ts';
 import {
@@ -41,7 +41,13 @@ interface NamespaceSharesOptions {
   readonly state: Pick<ClusterState, 'touch'>;
 }
 
-/** A Service can always have a 64th of its limits: smaller ones are not counted. */
+/** All namespaces together get what this many namespaces may have. */
+export const namespacesOfNode = 4;
+
+/**
+ * A Service can always have a 64th of its limits, and a namespace a 64th of what it may have:
+ * smaller ones are not counted.
+ */
 const halvingsMax = 6;
 
 /**
@@ -55,20 +61,27 @@ const noServices: readonly string[] = [];
 export class NamespaceShares {
   readonly #options: NamespaceSharesOptions;
   readonly #limits: Numbers;
+  /** What a namespace may have where others ask for little. */
+  readonly #totals: Numbers;
   /** What is not counted. */
   readonly #small: Numbers;
   /** Namespaces with large Services. */
-  readonly #namespaces = new Map<string, Namespace>();
+  readonly #namespaces = new Map<string, Group>();
+  /** All of them; its members are those that ask for much. */
+  readonly #node: Group;
 
   constructor(options: NamespaceSharesOptions) {
     this.#options = options;
-    this.#limits = { ...options.limits, slots: serviceSlotsMax };
-    this.#small = ofEach((what) => halved(this.#limits[what], halvingsMax));
+    const limits = { ...options.limits, slots: serviceSlotsMax };
+    this.#limits = limits;
+    this.#totals = ofEach((what) => limits[what] * options.factor);
+    this.#small = ofEach((what) => halved(limits[what], halvingsMax));
+    this.#node = new Group(this.#totals);
   }
 
   /** Ends all timers. */
   stop(): void {
-    for (const { cancelGrowth } of this.#namespaces.values()) cancelGrowth?.();
+    for (const { cancelGrowth } of [this.#node, ...this.#namespaces.values()]) cancelGrowth?.();
   }
 
   /** The limits of each Service of the namespace; undefined: those of any Service. */
@@ -78,7 +91,7 @@ export class NamespaceShares {
 
   /** What all Services of a namespace get together. */
   total(what: Summed): number {
-    return this.#limits[what] * this.#options.factor;
+    return (this.#node.shares ?? this.#totals)[what];
   }
 
   /**
@@ -101,42 +114,54 @@ export class NamespaceShares {
     // As nearly all are: it is small, and was before.
     if (sizes === undefined && namespace?.has(service) !== true) return noServices;
     if (namespace === undefined) {
-      namespace = new Namespace(this.#limits);
+      namespace = new Group(this.#limits);
       this.#namespaces.set(name, namespace);
     }
     namespace.set(service, sizes);
+    this.#node.set(name, counted(namespace.size, this.#totals));
     if (namespace.isEmpty) {
       namespace.cancelGrowth?.();
       this.#namespaces.delete(name);
-      return noServices;
     }
-    return this.#settle(namespace);
+    const mayGrow = this.#options.after === undefined;
+    const others = this.#settleNode(mayGrow);
+    return [...others, ...this.#settle(name, mayGrow)];
   }
 
-  #settle(namespace: Namespace): readonly string[] {
-    const { after, state } = this.#options;
-    const changed = namespace.settle((what) => this.total(what), after === undefined);
-    if (namespace.canGrow && after !== undefined) {
-      namespace.cancelGrowth ??= after(growthDelayMs, () => {
-        namespace.cancelGrowth = undefined;
-        const larger = namespace.settle((what) => this.total(what), true);
-        for (const service of larger) state.touch(service);
-      });
-    }
+  /** Returns the Services, of all namespaces, that get more or less by what namespaces get now. */
+  #settleNode(mayGrow: boolean): readonly string[] {
+    const namespaces = this.#node.settle((what) => this.#totals[what] * namespacesOfNode, mayGrow);
+    this.#growLater(this.#node, () => this.#settleNode(true));
+    return namespaces.flatMap((name) => this.#settle(name, mayGrow));
+  }
+
+  /** Returns the namespace's Services that get more or less. */
+  #settle(name: string, mayGrow: boolean): readonly string[] {
+    const namespace = this.#namespaces.get(name);
+    if (namespace === undefined) return noServices;
+    const changed = namespace.settle((what) => this.total(what), mayGrow);
+    this.#growLater(namespace, () => this.#settle(name, true));
     return changed;
   }
 
-  /** What a Service asks for, each at most its limit; 0 = little. Undefined: little of all. */
+  /** `settle` returns the Services that get more. */
+  #growLater(group: Group, settle: () => readonly string[]): void {
+    const { after, state } = this.#options;
+    if (!group.canGrow || after === undefined) return;
+    group.cancelGrowth ??= after(growthDelayMs, () => {
+      group.cancelGrowth = undefined;
+      for (const service of settle()) state.touch(service);
+    });
+  }
+
+  /** What a Service asks for; undefined: little of all. */
   #sizes(service: Service, slices: readonly EndpointSlice[]): Numbers | undefined {
     if (this.#isSmall(service, slices)) return undefined;
     const found = families
       .filter((family) => hasFamily(service.clusterIPs, family))
       .map((family) => asked(service, slices, family, this.#limits));
-    const sizes = ofEach((what) => {
-      const size = Math.max(0, ...found.map((one) => one[what]));
-      return size <= this.#small[what] ? 0 : Math.min(size, this.#limits[what]);
-    });
-    return summed.some((what) => sizes[what] > 0) ? sizes : undefined;
+    const sizes = ofEach((what) => Math.max(0, ...found.map((one) => one[what])));
+    return counted(sizes, this.#limits);
   }
 
   /** Whether the Service is small without a doubt. */
@@ -154,16 +179,17 @@ export class NamespaceShares {
   }
 }
 
-/** What the Services of one namespace ask for, and get. */
-class Namespace {
-  /** The limits of each of its Services; undefined: those of any Service. */
+/** What its members ask for, and get: the Services of one namespace, or all namespaces. */
+class Group {
+  /** The limits of each member; undefined: those of any. */
   shares: Numbers | undefined;
   /** Shares could be larger than they are. */
   canGrow = false;
   /** Set while `canGrow` is to take effect. */
   cancelGrowth: (() => void) | undefined;
+  /** Of one member. */
   readonly #limits: Numbers;
-  /** What each large Service asks for. */
+  /** What each large member asks for. */
   readonly #sizes = new Map<string, Numbers>();
   readonly #sums: Readonly<Record<Summed, Sum>>;
 
@@ -176,21 +202,26 @@ class Namespace {
     return this.#sizes.size === 0;
   }
 
-  has(service: string): boolean {
-    return this.#sizes.has(service);
+  /** What all members ask for together. */
+  get size(): Numbers {
+    return ofEach((what) => this.#sums[what].size);
   }
 
-  set(service: string, sizes: Numbers | undefined): void {
-    const previous = this.#sizes.get(service);
+  has(member: string): boolean {
+    return this.#sizes.has(member);
+  }
+
+  set(member: string, sizes: Numbers | undefined): void {
+    const previous = this.#sizes.get(member);
     for (const what of summed) {
       this.#sums[what].add(previous?.[what] ?? 0, -1);
       this.#sums[what].add(sizes?.[what] ?? 0, 1);
     }
-    if (sizes === undefined) this.#sizes.delete(service);
-    else this.#sizes.set(service, sizes);
+    if (sizes === undefined) this.#sizes.delete(member);
+    else this.#sizes.set(member, sizes);
   }
 
-  /** Brings the shares up to date. Returns the Services that get more or less by it. */
+  /** Brings the shares up to date. Returns the members that get more or less by it. */
   settle(totalOf: (what: Summed) => number, mayGrow: boolean): readonly string[] {
     const before = this.shares ?? this.#limits;
     const fitting = ofEach((what) => this.#sums[what].shareWithin(totalOf(what)));
@@ -199,12 +230,12 @@ class Namespace {
     const changed = summed.filter((what) => after[what] !== before[what]);
     if (changed.length === 0) return noServices;
     this.shares = summed.every((what) => after[what] === this.#limits[what]) ? undefined : after;
-    const services: string[] = [];
-    for (const [service, sizes] of this.#sizes) {
+    const members: string[] = [];
+    for (const [member, sizes] of this.#sizes) {
       const differs = (what: Summed): boolean => sizes[what] > Math.min(before[what], after[what]);
-      if (changed.some(differs)) services.push(service);
+      if (changed.some(differs)) members.push(member);
     }
-    return services;
+    return members;
   }
 }
 
@@ -217,6 +248,10 @@ class Sum {
 
   constructor(limit: number) {
     this.#limit = limit;
+  }
+
+  get size(): number {
+    return this.#sums.reduce((sum, size) => sum + size, 0);
   }
 
   /** 0 does nothing. */
@@ -244,6 +279,15 @@ class Sum {
 
 function halved(limit: number, halvings: number): number {
   return Math.max(1, Math.floor(limit / 2 ** halvings));
+}
+
+/** Each at most its limit; 0 = little. Undefined: little of all. */
+function counted(sizes: Numbers, limits: Numbers): Numbers | undefined {
+  const found = ofEach((what) => {
+    const size = sizes[what];
+    return size <= halved(limits[what], halvingsMax) ? 0 : Math.min(size, limits[what]);
+  });
+  return summed.some((what) => found[what] > 0) ? found : undefined;
 }
 
 function ofEach<T>(of: (what: Summed) => T): Readonly<Record<Summed, T>> {

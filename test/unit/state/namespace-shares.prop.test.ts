@@ -6,7 +6,7 @@ import {
   slotsWithin,
   unaskedSlotsMax,
 } from '../../../src/state/budget.ts';
-import { NamespaceShares } from '../../../src/state/namespace-shares.ts';
+import { NamespaceShares, namespacesOfNode } from '../../../src/state/namespace-shares.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
 import { type Random, withRandom } from '../../chaos/random.ts';
 import { ToyClock } from '../sync/double.ts';
@@ -15,6 +15,7 @@ import { ips, portsOf, ready, service, slice } from './build.ts';
 const limits = { frontends: 1000, endpoints: 5000, sourceRanges: 640, affinityPorts: 64 };
 const factor = 3;
 const delayMs = 30_000;
+const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
 
 interface Asked {
   readonly service: Service;
@@ -28,7 +29,7 @@ function large(name: string, ports: number, externalIPs = 0, namespace = 'ns'): 
 }
 
 function anyAsked(random: Random, name: string): Asked {
-  const namespace = random.pick(['a', 'b']);
+  const namespace = random.pick(names);
   const affinityTimeoutSeconds = random.pick([0, 0, 60]);
   const ports = random.pick([1, 2, 15, 16, 62, 63, 100, 500, 999, 1000, 1100]);
   const endpoints = Object.fromEntries(
@@ -49,18 +50,45 @@ function anyAsked(random: Random, name: string): Asked {
   };
 }
 
-/** The largest of 1, 1/2 … 1/64 of a limit that lets all sizes above the smallest share fit. */
-function plainShare(sizes: readonly number[], limit: number): number {
-  const shares = Array.from({ length: 7 }, (_, k) => Math.max(1, Math.floor(limit / 2 ** k)));
-  const smallest = shares.at(-1)!;
-  const counted = sizes.filter((size) => size > smallest).map((size) => Math.min(size, limit));
-  const fits = (share: number): boolean =>
-    counted.reduce((sum, size) => sum + Math.min(size, share), 0) <= factor * limit;
-  return shares.find(fits) ?? smallest;
+/** Sizes that count: more than the smallest share of the limit. Each is at most the limit. */
+function counted(sizes: readonly number[], limit: number): readonly number[] {
+  const smallest = Math.max(1, Math.floor(limit / 64));
+  return sizes.filter((size) => size > smallest).map((size) => Math.min(size, limit));
 }
 
-function plainShares(present: Iterable<Asked>, namespace: string) {
-  const own = [...present].filter(({ service: one }) => one.namespace === namespace);
+/** The largest of 1, 1/2 … 1/64 of a limit that lets all sizes above the smallest share fit. */
+function plainShare(sizes: readonly number[], limit: number, total: number): number {
+  const shares = Array.from({ length: 7 }, (_, k) => Math.max(1, Math.floor(limit / 2 ** k)));
+  const fits = (share: number): boolean => sum(sizes.map((size) => Math.min(size, share))) <= total;
+  return shares.find(fits) ?? shares.at(-1)!;
+}
+
+function sum(sizes: readonly number[]): number {
+  return sizes.reduce((all, size) => all + size, 0);
+}
+
+/** By namespace: what each Service gets, and what each namespace does. */
+function expectedShares(present: readonly Asked[]) {
+  const asked = names.map((name) => plainSizes(present, name));
+  const all = { ...limits, slots: serviceSlotsMax };
+  const shareOf = (what: keyof typeof all) => {
+    const sizes = asked.map((one) => counted(one[what], all[what]));
+    const total = factor * all[what];
+    const ofNamespaces = counted(sizes.map(sum), total);
+    const own = plainShare(ofNamespaces, total, namespacesOfNode * total);
+    return { own, services: sizes.map((one) => plainShare(one, all[what], own)) };
+  };
+  const shares = Object.keys(all).map((what) => [what, shareOf(what as keyof typeof all)] as const);
+  const services = (i: number) =>
+    Object.fromEntries(shares.map(([what, share]) => [what, share.services[i]]));
+  return {
+    totals: Object.fromEntries(shares.map(([what, { own }]) => [what, own])),
+    services: Object.fromEntries(names.map((name, i) => [name, services(i)])),
+  };
+}
+
+function plainSizes(present: readonly Asked[], namespace: string) {
+  const own = present.filter(({ service: one }) => one.namespace === namespace);
   const frontends = own.map(({ service: { externalIPs, ports } }) => {
     return ports.length * (1 + externalIPs.length);
   });
@@ -81,13 +109,7 @@ function plainShares(present: Iterable<Asked>, namespace: string) {
     const named = one.ports.length + 1 + one.externalIPs.length + length;
     return Math.min(slotsWithin(named), each * frontends[i]! * (isLocal ? 2 : 1));
   });
-  return {
-    frontends: plainShare(frontends, limits.frontends),
-    endpoints: plainShare(endpoints, limits.endpoints),
-    sourceRanges: limits.sourceRanges,
-    affinityPorts: plainShare(affinityPorts, limits.affinityPorts),
-    slots: plainShare(slots, serviceSlotsMax),
-  };
+  return { frontends, endpoints, sourceRanges: [0], affinityPorts, slots };
 }
 
 describe('NamespaceShares', () => {
@@ -95,10 +117,12 @@ describe('NamespaceShares', () => {
     withRandom(async (random) => {
       const shares = new NamespaceShares({ limits, factor, state: { touch() {} } });
       const present = new Map<string, Asked>();
+      const halved = new Set<string>();
       for (let round = 0; round < 300; round += 1) {
-        const name = `web-${random.below(20)}`;
-        for (const namespace of ['a', 'b']) {
+        const name = `web-${random.below(12)}`;
+        for (const namespace of names) {
           const key = `${namespace}/${name}`;
+          if (random.below(3) > 0) continue;
           present.delete(key);
           shares.count(key, undefined, []);
         }
@@ -106,11 +130,21 @@ describe('NamespaceShares', () => {
         const asked = anyAsked(random, name);
         present.set(asked.service.key, asked);
         shares.count(asked.service.key, asked.service, asked.slices);
-        for (const namespace of ['a', 'b']) {
-          const expected = plainShares(present.values(), namespace);
-          expect(shares.of(namespace) ?? { ...limits, slots: serviceSlotsMax }).toEqual(expected);
+        const { services, totals } = expectedShares([...present.values()]);
+        for (const namespace of names) {
+          const own = shares.of(namespace) ?? { ...limits, slots: serviceSlotsMax };
+          expect(own).toEqual(services[namespace]);
+        }
+        for (const [what, total] of Object.entries(totals)) {
+          expect(shares.total(what as keyof typeof limits)).toBe(total);
+          halved.add(
+            total / factor === { ...limits, slots: serviceSlotsMax }[what as 'slots']
+              ? 'no'
+              : 'yes',
+          );
         }
       }
+      expect([...halved].sort()).toEqual(['no', 'yes']);
     }));
 
   it('returns each other Service whose limits have changed, and no smaller one', () => {
@@ -124,6 +158,45 @@ describe('NamespaceShares', () => {
     expect(shares.of('ns')?.frontends).toBe(500);
     expect(shares.of('other')).toBeUndefined();
     expect(shares.total('frontends')).toBe(3000);
+  });
+
+  it('halves what namespaces may have where more of them ask for much, but no smaller one', () => {
+    const shares = new NamespaceShares({ limits, factor, state: { touch() {} } });
+    const count = ({ service: one, slices }: Asked) => shares.count(one.key, one, slices);
+    const three = (namespace: string) =>
+      ['one', 'two', 'three'].flatMap((name) => count(large(name, 1000, 0, namespace)));
+    for (const namespace of ['a', 'b', 'c', 'd']) expect(three(namespace)).toEqual([]);
+    expect(shares.total('frontends')).toBe(3000);
+    expect(count(large('one', 46, 0, 'tiny'))).toEqual([]);
+    const changed = count(large('one', 1000, 0, 'small'));
+    expect(changed.toSorted()).toEqual(
+      ['a', 'b', 'c', 'd'].flatMap((name) => [`${name}/one`, `${name}/three`, `${name}/two`]),
+    );
+    expect(shares.total('frontends')).toBe(1500);
+    expect(shares.of('a')?.frontends).toBe(500);
+    expect(shares.of('small')).toBeUndefined();
+  });
+
+  it('lets namespaces grow only after a while, each together with its Services', async () => {
+    const clock = new ToyClock();
+    const grown: string[] = [];
+    const shares = new NamespaceShares({
+      ...{ limits, factor: 1 },
+      after: (ms, call) => clock.after(ms, call),
+      state: { touch: (key) => grown.push(key) },
+    });
+    for (const namespace of ['a', 'b', 'c', 'd', 'e']) {
+      const { service: one } = large('one', 1000, 0, namespace);
+      shares.count(one.key, one, []);
+    }
+    expect(shares.of('a')?.frontends).toBe(500);
+    expect(shares.count('e/one', undefined, [])).toEqual([]);
+    await clock.pass(delayMs - 1);
+    expect(grown).toEqual([]);
+    await clock.pass(1);
+    expect(grown).toEqual(['a/one', 'b/one', 'c/one', 'd/one']);
+    expect(shares.of('a')).toBeUndefined();
+    shares.stop();
   });
 
   it('counts source ranges once for each load-balancer frontend', () => {
