@@ -229,18 +229,17 @@ export class App {
     while (!signal.aborted && this.#agent.enabledFamilies.length < allFamilies.length) {
       await pause(familiesCheckMs, signal, clock);
       if (signal.aborted) return;
-      const known = [...this.#agent.enabledFamilies];
       try {
-        known.push(...families());
+        const known = [...this.#agent.enabledFamilies, ...families()];
+        const next = allFamilies.filter((family) => known.includes(family));
+        if (next.length === this.#agent.enabledFamilies.length) continue;
+        this.#setSysctls(this.#agent.config, this.#agent.mode, 'tolerant');
+        this.#agent.enabledFamilies = next;
+        log.info({ families: next }, 'IP family was enabled; serving it from now on');
+        this.#runner.follow();
       } catch (error) {
         log.debug({ err: (error as Error).message }, 'Could not read IP families; trying again');
       }
-      const next = allFamilies.filter((family) => known.includes(family));
-      if (next.length === this.#agent.enabledFamilies.length) continue;
-      this.#agent.enabledFamilies = next;
-      log.info({ families: next }, 'IP family was enabled; serving it from now on');
-      this.#setSysctls(this.#agent.config, this.#agent.mode, 'tolerant');
-      this.#runner.follow();
     }
   }
 

@@ -25,10 +25,12 @@ export class ModeRunner {
   /** Ends everything in this mode, so that another mode replaces it. */
   #modeEnd = new AbortController();
   /** As last read. */
-  #isLiberal = false;
+  #isLiberal: boolean;
 
+  /** Throws if a sysctl cannot be read. */
   constructor(agent: Agent) {
     this.#agent = agent;
+    this.#isLiberal = isLiberalAt(agent);
   }
 
   /** See `Engine.upToDate`; false while another one is about to run. */
@@ -122,11 +124,13 @@ export class ModeRunner {
 
   /** If it cannot be read, for lack of file descriptors or memory, the previous value is used. */
   #readLiberal(): boolean {
-    const { host, log } = this.#agent.options;
     try {
-      this.#isLiberal = host !== undefined && isConntrackLiberal(host);
+      this.#isLiberal = isLiberalAt(this.#agent);
     } catch (error) {
-      log.warn({ err: (error as Error).message }, 'Could not read sysctl; taking it as it was');
+      this.#agent.options.log.warn(
+        { err: (error as Error).message },
+        'Could not read sysctl; taking it as it was',
+      );
     }
     return this.#isLiberal;
   }
@@ -143,4 +147,8 @@ export class ModeRunner {
     });
     return this.#takeover.run(signal);
   }
+}
+
+function isLiberalAt({ host }: Agent): boolean {
+  return host !== undefined && isConntrackLiberal(host);
 }

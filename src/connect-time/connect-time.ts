@@ -29,13 +29,15 @@ export class ConnectTime {
   readonly stale: StalePrograms;
   #chosen: ConnectTimeWish = { reach: 'off', excludes: false };
   #placement: Placement | undefined;
-  #kernelClients: readonly KernelClient[] = [];
+  readonly #clientsAtRisk: readonly KernelClient[];
 
+  /** Throws if the kernel's version cannot be read. */
   constructor(options: ConnectTimeOptions) {
     this.#options = options;
     this.#paths = options.connectTime ?? { directory: connectTimeDirectory, cgroup: undefined };
     this.excludedPods = new ExcludedPods(options);
     this.stale = new StalePrograms(options, this.#paths);
+    this.#clientsAtRisk = options.host ? clientsAtRisk(options.host) : [];
   }
 
   /** Undefined: only rules translate connections. */
@@ -54,7 +56,7 @@ export class ConnectTime {
 
   /** Clients in the kernel that may keep the addresses of endpoints. */
   get kernelClients(): readonly KernelClient[] {
-    return this.#kernelClients;
+    return this.#placement ? this.#clientsAtRisk : [];
   }
 
   /**
@@ -74,7 +76,7 @@ export class ConnectTime {
   }
 
   async #place(wish: ConnectTimeWish): Promise<void> {
-    const { agent, events, host, kernel, log } = this.#options;
+    const { agent, events, kernel, log } = this.#options;
     const { placement, lack } = await chooseConnectTime(
       wish,
       this.#paths,
@@ -83,9 +85,8 @@ export class ConnectTime {
     );
     this.#chosen = wish;
     this.#placement = placement;
-    this.#kernelClients = placement && host ? clientsAtRisk(host) : [];
-    if (this.#kernelClients.length > 0) {
-      log.warn({ clients: this.#kernelClients }, 'Mounts of ClusterIPs may hang on this kernel');
+    if (this.kernelClients.length > 0) {
+      log.warn({ clients: this.kernelClients }, 'Mounts of ClusterIPs may hang on this kernel');
     }
     if (lack === undefined) return;
     log.warn(

@@ -53,18 +53,21 @@ interface MachineAddressesOptions {
 /** The addresses of this machine, read when the kernel reports a change. */
 export class MachineAddresses {
   readonly #options: MachineAddressesOptions;
-  #last: readonly Address[] | undefined;
+  #last: readonly Address[];
   #isFailing = false;
   #isWatched = true;
 
+  /** Reads them. Throws if that fails: a start that does not know them can serve nothing. */
   constructor(options: MachineAddressesOptions) {
     this.#options = options;
+    try {
+      this.#last = options.read();
+    } catch (error) {
+      throw new Error(`read the addresses of this machine: ${(error as Error).message}`);
+    }
   }
 
-  /**
-   * If reading fails (the system lacks file descriptors or memory), the last ones stay. Only the
-   * first call throws.
-   */
+  /** If reading fails (the system lacks file descriptors or memory), the last ones stay. */
   readonly read = (): readonly Address[] => {
     const { failed, read, restored } = this.#options;
     try {
@@ -72,7 +75,6 @@ export class MachineAddresses {
       if (this.#isFailing) restored();
       this.#isFailing = false;
     } catch (error) {
-      if (this.#last === undefined) throw error;
       if (!this.#isFailing) failed(error as Error);
       this.#isFailing = true;
     }

@@ -9,6 +9,7 @@ import { configOf, Running } from './running.ts';
 it('a family that the kernel has disabled is a problem, and is served once it is enabled', async () => {
   let enabled: readonly Family[] = ['IPv4'];
   let isShort = false;
+  let isSysctlShort = false;
   const config = await configOf('--manifests=/anywhere', '--proxy-mode=nftables');
   const interfaces = ['127.0.0.1', '192.168.7.7', 'fd00::7'].map(address);
   const app = await new Running(config).start({
@@ -17,6 +18,13 @@ it('a family that the kernel has disabled is a problem, and is served once it is
       return enabled;
     },
     interfaces: () => interfaces,
+    host: {
+      read: () => {
+        if (isSysctlShort) throw new Error('EMFILE');
+        return undefined;
+      },
+      write: () => {},
+    },
   });
   onTestFinished(() => app.stop());
   const addresses = interfaces.slice(1);
@@ -64,7 +72,11 @@ it('a family that the kernel has disabled is a problem, and is served once it is
   await app.clock.pass(5000);
   expect(app.outcome).toBeUndefined();
   isShort = false;
+  isSysctlShort = true;
   enabled = ['IPv4', 'IPv6'];
+  await app.clock.pass(5000);
+  expect(app.outcome).toBeUndefined();
+  isSysctlShort = false;
   await app.clock.pass(5000);
   expect(app.app.upToDate).toBe(true);
   expect(app.logged.filter((line) => line.startsWith('IP family was enabled'))).toHaveLength(1);
