@@ -146,8 +146,13 @@ export class FamilySync {
    * must not be everything; now, if nothing waits.
    */
   get inStepAtMs(): number | undefined {
-    const isNow = this.#phase === 'live' && this.#isHealthy && this.#isIdle;
+    const isNow = this.#requests.isWaiting && this.#isInStep;
     return isNow ? this.#parts.clock.now() : this.#inStepAtMs;
+  }
+
+  /** Valid between two steps. */
+  get #isInStep(): boolean {
+    return this.#phase === 'live' && this.#isHealthy && !this.#isDue;
   }
 
   get #isIdle(): boolean {
@@ -262,6 +267,8 @@ export class FamilySync {
   /** Does the most urgent thing that is due, or waits for one. */
   async #step(): Promise<void> {
     const now = this.#parts.clock.now();
+    // An audit may take long, and may be under way whenever a lease is due.
+    if (this.#isInStep) this.#inStepAtMs = now;
     const recoverAtMs = this.#recovery.dueAtMs;
     if (recoverAtMs !== undefined) {
       if (now >= recoverAtMs) return this.#recover();

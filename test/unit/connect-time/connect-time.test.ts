@@ -297,6 +297,18 @@ describe('the lease of connect-time programs', () => {
     expect(app.logged).not.toContain(expired);
   });
 
+  it('is renewed also where each renewal meets a comparison', async () => {
+    const app = await leased();
+    for (let i = 0; i < 12; i += 1) {
+      const release = app.kernel.hold();
+      await app.clock.pass(30_000);
+      release();
+      await quiet();
+    }
+    for (const end of ends(app)) expect(end).toBeGreaterThan(app.clock.now() + 200_000);
+    expect(app.logged).not.toContain(expired);
+  });
+
   it('is renewed only after a comparison if the process was stopped', async () => {
     const app = await leased();
     const frontends = app.kernel.bpf.maps.get('/nowhere/bpf/fairlead/frontends4')!;
