@@ -78,8 +78,19 @@ export function hasConntrack(files: ReadableFiles): boolean {
  * kernel takes 0.
  */
 export function conntrackUse(files: ReadableFiles): { entries: number; limit: number } | undefined {
-  const [entries, limit] = [files.read(countPath), Number(files.read(maxPath))];
-  return entries !== undefined && limit > 0 ? { entries: Number(entries), limit } : undefined;
+  const [entries, limit] = [readIfPossible(files, countPath), readIfPossible(files, maxPath)];
+  return entries !== undefined && Number(limit) > 0
+    ? { entries: Number(entries), limit: Number(limit) }
+    : undefined;
+}
+
+/** Undefined also where the process lacks a descriptor: what it asks again and again can wait. */
+function readIfPossible(files: ReadableFiles, path: string): string | undefined {
+  try {
+    return files.read(path);
+  } catch {
+    return undefined;
+  }
 }
 
 /** What connection tracking has lost, since the machine started. */
@@ -94,9 +105,9 @@ export interface ConntrackLosses {
 
 const statisticsPath = '/proc/net/stat/nf_conntrack';
 
-/** A line for each CPU below the names of the columns; undefined where the kernel has none. */
+/** A line for each CPU below the names of the columns; undefined where it cannot be read. */
 export function conntrackLosses(files: ReadableFiles): ConntrackLosses | undefined {
-  const [names = '', ...lines] = (files.read(statisticsPath) ?? '').split('\n');
+  const [names = '', ...lines] = (readIfPossible(files, statisticsPath) ?? '').split('\n');
   const columns = names.split(/\s+/);
   const sum = (name: string): number => {
     const at = columns.indexOf(name);

@@ -88,7 +88,7 @@ class Warner {
 
   /** What was lost of a full table since the last call; nothing at the first call. */
   #newlyLost(): Lost {
-    const now = conntrackLosses(this.#host) ?? { dropped: 0, evicted: 0 };
+    const now = conntrackLosses(this.#host) ?? this.#losses ?? { dropped: 0, evicted: 0 };
     const before = this.#losses ?? now;
     this.#losses = now;
     return { dropped: now.dropped - before.dropped, evicted: now.evicted - before.evicted };

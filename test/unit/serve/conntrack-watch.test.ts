@@ -16,8 +16,11 @@ class Machine implements HostFiles {
   dropped = 0;
   evicted = 31;
   looks = 0;
+  /** What cannot be read for lack of descriptors. */
+  unreadable = /^$/;
 
   read(path: string): string | undefined {
+    if (this.unreadable.test(path)) throw new Error('EMFILE: too many open files');
     switch (path.split('/').at(-1)) {
       case 'nf_conntrack_count':
         this.looks += 1;
@@ -81,11 +84,17 @@ describe('the check of the connection tracking table', () => {
     await stop();
   });
 
-  it('reports a table that was full and is no longer: by what was lost', async () => {
+  it('reports a table that was full, by what was lost, also if it could not be read then', async () => {
     const machine = new Machine();
     const { clock, notes, stop } = watched(machine);
     await clock.pass(10_000);
-    machine.evicted += 300;
+    for (const unreadable of [/./, /stat/]) {
+      machine.unreadable = unreadable;
+      machine.evicted += 150;
+      await clock.pass(10_000);
+    }
+    expect(notes).toEqual([]);
+    machine.unreadable = /^$/;
     await clock.pass(10_000);
     const full = 'connection tracking holds 0 of 1000 connections, and';
     const most = 'for it; most entries have ns/web (3), ns/dns (1)';
