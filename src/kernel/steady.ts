@@ -11,7 +11,7 @@ function interrupted(operation: string, subject: string): KernelError {
 
 /** `Kernel.dump`. @throws KernelError (EINTR) if the result is not one consistent state. */
 export async function steadyDump(
-  kernel: KernelReader,
+  kernel: Pick<KernelReader, 'dump'>,
   request: Request,
   take?: (record: Reply) => void,
 ): Promise<readonly Reply[]> {

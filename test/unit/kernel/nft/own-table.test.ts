@@ -65,6 +65,13 @@ describe('a table that is kept', () => {
     expect((await table.bring(content, ports('aa'), keep)).kind).toBe('made');
   });
 
+  it('is not taken for absent when the kernel interrupts its list of tables', async () => {
+    const kernel = new FakeKernel();
+    await new OwnTable(kernel, name).bring(content, ports('aa'), keep);
+    kernel.interruptDumps(1);
+    expect((await new OwnTable(kernel, name).bring(content, ports('aa'), keep)).kind).toBe('kept');
+  });
+
   it('has the elements that another program has deleted again', async () => {
     const kernel = new FakeKernel();
     const table = new OwnTable(kernel, name);
