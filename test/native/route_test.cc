@@ -14,6 +14,7 @@
 namespace fairlead::test {
 
 namespace op = protocol::op;
+namespace reply = protocol::reply;
 namespace request = protocol::request;
 
 namespace {
@@ -86,6 +87,14 @@ TEST("a link is asked for by name, without its counters") {
   CHECK_EQUAL(route::EncodeLinkGet("lo", 7).bytes(),
               FromHex("30000000 12000500 07000000 00000000"
                       "00000000 00000000 00000000 00000000 07000300 6c6f0000 08001d00 08000000"));
+}
+
+TEST("an address is read: the local one, not its peer") {
+  protocol::RecordWriter out;
+  const Bytes local = FromHex("0a000002");
+  out.Append(reply::Address{AF_INET, 3, local, 24, 0x280, 0});
+  CHECK_EQUAL(Taken(AF_UNSPEC, 0, kAddress), Hex(out.bytes()));
+  CHECK_EQUAL(Taken(AF_INET, 3, kAddress), Hex(out.bytes()));
 }
 
 TEST("an address is left out when it is not what was asked for") {
