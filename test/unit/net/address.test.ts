@@ -9,11 +9,6 @@ import {
 } from '../../../src/net/address.ts';
 import { address, cidr } from '../state/build.ts';
 
-function reformatted(text: string): string | undefined {
-  const parsed = parseAddress(text);
-  return parsed && formatAddress(parsed.bytes);
-}
-
 describe('Address', () => {
   it.each([
     [10, 96, 0, 1],
@@ -32,60 +27,14 @@ describe('Address', () => {
   });
 });
 
+/** What else is an address: `address.prop.test.ts`. */
 describe('parseAddress', () => {
-  it.each([
-    ['10.0.0.1', '10.0.0.1'],
-    ['0.0.0.0', '0.0.0.0'],
-    ['255.255.255.255', '255.255.255.255'],
-    ['10.180.00.001', '10.180.0.1'],
-    ['010.0.0.1', '10.0.0.1'],
-    ['::', '::'],
-    ['::1', '::1'],
-    ['FD00:0:0::00A1', 'fd00::a1'],
-    ['1:0:0:2:0:0:0:3', '1:0:0:2::3'],
-    ['1:0:0:2:3:0:0:4', '1::2:3:0:0:4'],
-    ['1:0:2:3:4:5:6:7', '1:0:2:3:4:5:6:7'],
-    ['0:0:1:2:3:4:5:6', '::1:2:3:4:5:6'],
-    ['1:2:3:4:5:6:0:0', '1:2:3:4:5:6::'],
-    ['::10.0.0.1', '::a00:1'],
-    ['64:ff9b::192.0.2.33', '64:ff9b::c000:221'],
-  ])('parses %s as %s', (text, canonical) => {
-    expect(reformatted(text)).toBe(canonical);
-  });
-
   it.each(['::ffff:10.0.0.1', '::FFFF:a00:1', '0:0:0:0:0:ffff:10.0.0.1'])(
     'treats the IPv4-mapped %s as IPv4',
     (text) => {
       expect(parseAddress(text)).toEqual(parseAddress('10.0.0.1'));
     },
   );
-
-  it.each([
-    '',
-    ' 10.0.0.1',
-    '10.0.0.1 ',
-    '10.0.0',
-    '10.0.0.0.1',
-    '10.0.0.256',
-    '10.0.0.0001',
-    '10.0.0.-1',
-    '10.0.0.0x1',
-    '10..0.1',
-    '10.0.0.1/8',
-    'example.com',
-    ':',
-    ':::',
-    '1::2::3',
-    '1:2:3:4:5:6:7',
-    '1:2:3:4:5:6:7:8:9',
-    '12345::',
-    'g::',
-    'fe80::1%eth0',
-    '[::1]',
-    '::ffff:010.0.0.1',
-  ])('refuses %j', (text) => {
-    expect(parseAddress(text)).toBeUndefined();
-  });
 });
 
 describe('parseCIDR', () => {
@@ -121,17 +70,7 @@ describe('parseCIDR', () => {
   });
 });
 
-describe('cidrContains', () => {
-  it.each([
-    ['10.0.0.0/8', '10.255.0.1', true],
-    ['10.0.0.0/8', '11.0.0.0', false],
-    ['203.0.113.128/25', '203.0.113.127', false],
-    ['0.0.0.0/0', '1.2.3.4', true],
-    ['0.0.0.0/0', '::1', false],
-    ['::/0', '10.0.0.1', false],
-    ['fd00::/9', 'fd7f::1', true],
-    ['fd00::/9', 'fd80::1', false],
-  ])('%s contains %s: %s', (block, text, held) => {
-    expect(cidrContains(cidr(block), address(text))).toBe(held);
-  });
+it('a block of one family contains no address of the other', () => {
+  expect(cidrContains(cidr('0.0.0.0/0'), address('::1'))).toBe(false);
+  expect(cidrContains(cidr('::/0'), address('10.0.0.1'))).toBe(false);
 });
