@@ -1,6 +1,6 @@
 /**
  * `npm run mutate -- FOLDER...`: changes one place of the source after the other, in memory only,
- * and looks whether a test fails. First those of the same folder, then all, for what survives.
+ * and looks whether a test fails: those of the same folder, then all that `--far` names.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -15,7 +15,9 @@ const usage = `usage: npm run mutate -- FOLDER... [options]
   --timing     only lengths of times: constants, and defaults of settings
   --only TEXT  only those with TEXT in their path or change
   --tests GLOB only these tests: 'test/unit/state/*.test.ts'
-  --without GLOB  what only these tests notice: mutants that they kill, and no other test does`;
+  --without GLOB  what only these tests notice: mutants that they kill, and no other test does
+  --seconds S  the longest that tests may take for one mutant, the quickest first (20)
+  --far GLOB   what survives must pass these tests, too: 'test/unit/**/*.test.ts'`;
 
 const { positionals: folders, values } = parseArgs({
   allowPositionals: true,
@@ -26,6 +28,8 @@ const { positionals: folders, values } = parseArgs({
     only: { type: 'string', default: '' },
     tests: { type: 'string' },
     without: { type: 'string' },
+    seconds: { type: 'string', default: '20' },
+    far: { type: 'string' },
   },
 });
 
@@ -47,9 +51,13 @@ function mutantsIn(folder: string): readonly Mutant[] {
   return sampleOf(asked, Number(values.sample), Number(values.seed));
 }
 
+/** Tests of the folder, and those above it that are of no other folder. */
 function nearTo(folder: string): readonly string[] {
   const here = folder.replace(/^src\/?/, '').replace(/\/$/, '');
-  return ['unit', 'real-time'].map((kind) => `test/${kind}/${here}/**/*.test.ts`);
+  const [top = '', ...below] = here.split('/');
+  const above = below.length > 0 ? [`${top}/*.test.ts`] : [];
+  const paths = [`${here}/**/*.test.ts`, ...above];
+  return ['unit', 'real-time'].flatMap((kind) => paths.map((path) => `test/${kind}/${path}`));
 }
 
 /** Those that no test kills. Prints each. */
@@ -59,15 +67,15 @@ async function survivorsOf(
   without: readonly string[] = [],
 ): Promise<readonly Mutant[]> {
   if (mutants.length === 0) return [];
-  const runner = await Runner.start(mutants, tests, without);
+  const budgetMs = Number(values.seconds) * 1000;
+  const runner = await Runner.start(mutants, { include: tests, exclude: without, budgetMs });
   const survivors: Mutant[] = [];
   try {
-    for (const mutant of mutants) {
-      const { killedBy, reachedBy } = await runner.run(mutant);
-      const what = killedBy === undefined ? `survives ${reachedBy} tests` : `killed by ${killedBy}`;
+    await runner.run(mutants, (mutant, { killedBy, triedBy }) => {
+      const what = killedBy === undefined ? `survives ${triedBy} tests` : `killed by ${killedBy}`;
       console.log(`${what}: ${mutant.file}:${mutant.line}: ${mutant.name}`);
       if (killedBy === undefined) survivors.push(mutant);
-    }
+    });
   } finally {
     await runner.close();
   }
@@ -80,14 +88,13 @@ if (folders.length === 0) {
 } else {
   const byFolder = folders.map((folder) => ({ folder, mutants: mutantsIn(folder) }));
   const all = byFolder.flatMap(({ mutants }) => mutants);
-  const { tests, without } = values;
+  const { far, tests, without } = values;
   const left = without === undefined ? [] : [without];
   const unnoticed = new Set(await survivorsOf(without === undefined ? [] : all, left));
   const asked = all.filter((mutant) => !unnoticed.has(mutant));
   const globs = tests === undefined ? folders.flatMap(nearTo) : [tests];
   const near = await survivorsOf(asked, globs, left);
-  const far = tests === undefined ? await survivorsOf(near, ['test/**/*.test.ts'], left) : near;
-  const survivors = new Set(far);
+  const survivors = new Set(far === undefined ? near : await survivorsOf(near, [far], left));
   console.log('| folder | mutants | killed | survived | score |\n|---|---|---|---|---|');
   for (const { folder, mutants: drawn } of byFolder) {
     const mutants = drawn.filter((mutant) => asked.includes(mutant));

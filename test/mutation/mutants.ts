@@ -17,8 +17,16 @@ export interface Mutant {
   readonly atLoad: boolean;
   /** The length of a time, of a constant or a setting. */
   readonly timing: boolean;
-  /** Bodies of functions that use the constant; undefined: others may depend on it. */
-  readonly users?: readonly Node[];
+  /** The constant whose value it changes; undefined: it takes effect at load, or needs no load. */
+  readonly constant?: Constant;
+}
+
+/** A constant of a module that only bodies of its functions use. */
+interface Constant {
+  readonly name: string;
+  readonly declaration: Node;
+  readonly init: Node;
+  readonly users: readonly Node[];
 }
 
 interface Node {
@@ -60,6 +68,7 @@ export function mutantsOf(file: string, source: string, firstId: number): readon
   ): void => {
     const line = source.slice(0, start).split('\n').length;
     const from = source.slice(start, end);
+    if (from === to) return;
     const text = source.split('\n')[line - 1]!.trim();
     const change = `${text} | ${from} -> ${to ?? ''}`.replaceAll(/\s+/g, ' ');
     const times = (names.get(change) ?? 0) + 1;
@@ -161,17 +170,22 @@ export function mutantsOf(file: string, source: string, firstId: number): readon
   const bodies: Node[] = [];
   const namesAtLoad: string[] = [];
 
-  /** What only functions of this file use: tests that reach none of them do not depend on it. */
-  const withUsers = (mutant: Mutant): Mutant => {
-    const constants = (program.body as Node[])
-      .filter(({ type }) => type === 'VariableDeclaration')
-      .flatMap((node) => node.declarations as (Node & { id: Node })[]);
-    const constant = constants.find(({ start, end }) => start <= mutant.start && mutant.end <= end);
-    if (!mutant.atLoad || constant === undefined) return mutant;
-    const { name } = constant.id;
+  /** What only functions of this file use can change later, and concerns only what calls them. */
+  const withConstant = (mutant: Mutant): Mutant => {
+    if (!mutant.atLoad) return mutant;
+    const declaration = (program.body as Node[])
+      .filter(({ kind, type }) => type === 'VariableDeclaration' && kind === 'const')
+      .find(({ start, end }) => start <= mutant.start && mutant.end <= end);
+    type Declarator = Node & { readonly id: Node; readonly init: Node };
+    const [declarator, ...others] = (declaration?.declarations ?? []) as Declarator[];
+    const name = declarator?.id.name;
+    if (declarator === undefined || others.length > 0 || typeof name !== 'string') return mutant;
     if (namesAtLoad.filter((one) => one === name).length > 1) return mutant;
-    const uses = ({ start, end }: Node) => source.slice(start, end).includes(name as string);
-    return { ...mutant, users: bodies.filter(uses) };
+    const users = bodies.filter(({ start, end }) => source.slice(start, end).includes(name));
+    return {
+      ...mutant,
+      constant: { name, declaration: declaration!, init: declarator.init, users },
+    };
   };
 
   const walk = (node: Node, parent: Node, place: Place): void => {
@@ -188,21 +202,41 @@ export function mutantsOf(file: string, source: string, firstId: number): readon
   };
   const program = parseAst(source, { lang: 'ts' }) as unknown as Node;
   walk(program, program, { atLoad: true, name: '' });
-  return found.map(withUsers);
+  return found.map(withConstant);
 }
 
-/** The source with all of them in it, of which `globalThis.mutant(id)` chooses. */
+/** A text that takes the place of another one, which may hold others that change. */
+interface Change {
+  readonly start: number;
+  readonly end: number;
+  readonly made: (was: string) => string;
+}
+
+/**
+ * The source with all of them in it, of which `globalThis.mutant(id)` chooses. Those of constants
+ * are given to `globalThis.switched(id, (isOn) => ...)`.
+ */
 export function withMutants(source: string, mutants: readonly Mutant[]): string {
-  const changes = mutants.map((one) => ({ ...one, made: (was: string) => changed(one, was) }));
-  const probes = mutants.flatMap(({ id, users = [] }) =>
-    users.map(({ type, start, end }) => {
-      const probe = `globalThis.mutant(${id})`;
+  const declarations = new Set(mutants.flatMap(({ constant }) => constant?.declaration ?? []));
+  const variables = [...declarations].map(({ start }): Change => {
+    return { start, end: start + 'const'.length, made: () => 'let' };
+  });
+  const changes = mutants.flatMap((one): Change[] => {
+    if (one.constant === undefined) return [{ ...one, made: (was) => changed(one, was) }];
+    const { declaration, users } = one.constant;
+    const { end } = declaration;
+    const probe = `globalThis.mutant(${one.id})`;
+    const probes = users.map(({ type, start, end }): Change => {
       return type === 'BlockStatement'
-        ? { start: start + 1, end: start + 1, made: (was: string) => `${probe};${was}` }
-        : { start, end, made: (was: string) => `(${probe}, ${was})` };
-    }),
-  );
-  const waiting = [...changes, ...probes].sort((a, b) => a.start - b.start || b.end - a.end);
+        ? { start: start + 1, end: start + 1, made: (was) => `${probe};${was}` }
+        : { start, end, made: (was) => `(${probe}, ${was})` };
+    });
+    return [
+      { start: end, end, made: (was) => was + switched(one, one.constant!, source) },
+      ...probes,
+    ];
+  });
+  const waiting = [...variables, ...changes].sort((a, b) => a.start - b.start || b.end - a.end);
   let next = 0;
   const text = (from: number, to: number): string => {
     let made = '';
@@ -222,6 +256,16 @@ function changed({ id, to }: Mutant, was: string): string {
   if (to === undefined) return `{ if (!${isChosen}) ${was} }`;
   if (to === '...{}') return `...(${isChosen} ? {} : ${was.replace('...', '')})`;
   return `(${isChosen} ? (${to}) : ${was})`;
+}
+
+function switched(
+  { id, start, end, to }: Mutant,
+  { init, name }: Constant,
+  source: string,
+): string {
+  const value = `${source.slice(init.start, start)}${to}${source.slice(end, init.end)}`;
+  const set = `(was) => (isOn) => { ${name} = isOn ? (${value}) : was; }`;
+  return `globalThis.switched(${id}, (${set})(${name}));`;
 }
 
 /** `count` of them by chance: those that stay in the source stay in the sample of a seed. */

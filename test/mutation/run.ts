@@ -1,4 +1,10 @@
-/** Runs the tests that reach a mutant, in one Vitest that stays. */
+/**
+ * Runs the tests that reach mutants, in one Vitest that stays. A process is shared by many mutants:
+ * each test is repeated with one after the other, the quickest tests first. A mutant that takes
+ * effect when modules are loaded has a process of its own.
+ */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
 import type { ProvidedContext } from 'vitest';
 import {
@@ -9,6 +15,7 @@ import {
   type Vitest,
 } from 'vitest/node';
 import { type Mutant, withMutants } from './mutants.ts';
+import type { Result } from './trials.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 
@@ -19,13 +26,26 @@ const notInProcess = [
   'test/unit/{deploy,docs,release}/**',
 ];
 
+/** Tests that take about as long run together: those that are quicker have killed most by then. */
+const bandsMs = [20, 200, 2000, Number.POSITIVE_INFINITY];
 /** A test fails that takes this much longer with a mutant than without one. */
-const grace = { ms: 20_000, times: 10 };
+const grace = { ms: 5000, times: 20 };
 const limitMs = (tookMs: number): number => grace.ms + grace.times * tookMs;
-const reachedMoreTimes = 1000;
+/** A mutant that is reached more often than that is in an endless loop. */
+const reachedMore = { times: 10, least: 1_000_000 };
+/** More than a test has mutants: it ends when there are no more. */
+const repeats = 1_000_000;
 
 function sum(of: readonly number[]): number {
   return of.reduce((total, one) => total + one, 0);
+}
+
+interface Which {
+  /** Patterns of test files. */
+  readonly include: readonly string[];
+  readonly exclude: readonly string[];
+  /** The longest that tests may take for one mutant. */
+  readonly budgetMs: number;
 }
 
 interface Test {
@@ -35,12 +55,11 @@ interface Test {
   readonly reached: Readonly<Record<number, number>>;
 }
 
-export interface Outcome {
-  readonly mutant: Mutant;
+interface Outcome {
   /** The test file that failed; undefined: none. */
   readonly killedBy: string | undefined;
-  /** How many tests reach it. */
-  readonly reachedBy: number;
+  /** How many tests were made to reach it. */
+  readonly triedBy: number;
 }
 
 class AsGiven extends BaseSequencer {
@@ -53,18 +72,22 @@ export class Runner {
   readonly #vitest: Vitest;
   /** Files of the last run: Vitest returns the results of earlier ones, too. */
   readonly #ended: TestModule[];
-  #tests: readonly Test[] = [];
+  readonly #budgetMs: number;
+  readonly #folder = mkdtempSync(join(tmpdir(), 'mutants-'));
+  readonly #log = join(this.#folder, 'log');
+  #tests: ReadonlyMap<string, Test> = new Map();
+  #runs = 0;
 
-  private constructor(vitest: Vitest, ended: TestModule[]) {
+  private constructor(vitest: Vitest, ended: TestModule[], budgetMs: number) {
     this.#vitest = vitest;
     this.#ended = ended;
+    this.#budgetMs = budgetMs;
   }
 
-  /** `include`, `exclude`: patterns of test files. Runs each once, without a mutant. */
+  /** Runs each test once, without a mutant. */
   static async start(
     mutants: readonly Mutant[],
-    include: readonly string[],
-    exclude: readonly string[] = [],
+    { budgetMs, exclude, include }: Which,
   ): Promise<Runner> {
     const inMemory = {
       name: 'mutants',
@@ -91,18 +114,20 @@ export class Runner {
       },
       { plugins: [inMemory] },
     );
-    const runner = new Runner(vitest, ended);
+    const runner = new Runner(vitest, ended, budgetMs);
     await runner.#runAll();
     return runner;
   }
 
   async close(): Promise<void> {
+    rmSync(this.#folder, { recursive: true });
     await this.#vitest.close();
   }
 
   async #runAll(): Promise<void> {
     const all = await this.#vitest.globTestSpecifications();
-    this.#provide({ id: 0, reachedMax: 0, longestMs: 0 });
+    const unlimited = { reachedMax: Number.POSITIVE_INFINITY, longestMs: 0 };
+    this.#provide({ loaded: 0, queues: undefined, ...unlimited });
     const { testModules, unhandledErrors } = await this.#vitest.runTestSpecifications(all);
     const failed = testModules.filter((one) => !one.ok());
     if (failed.length > 0 || unhandledErrors.length > 0) {
@@ -110,7 +135,7 @@ export class Runner {
       const causes = [...unhandledErrors, ...failed.flatMap((one) => one.errors())];
       throw new AggregateError(causes, `tests fail without a mutant: ${names}`);
     }
-    this.#tests = testModules.flatMap((module) =>
+    const tests = testModules.flatMap((module) =>
       [...module.children.allTests()].map((test) => ({
         file: module.moduleId,
         id: test.id,
@@ -118,33 +143,84 @@ export class Runner {
         reached: test.meta().reached ?? {},
       })),
     );
+    this.#tests = new Map(tests.map((test) => [test.id, test]));
   }
 
-  async run(mutant: Mutant): Promise<Outcome> {
-    const tests = this.#testsOf(mutant);
-    const reachedBy = tests.length;
-    if (reachedBy === 0) return { mutant, killedBy: undefined, reachedBy };
-    const tookMs = tests.map((one) => one.tookMs);
-    const times = tests.map(({ reached }) => reached[mutant.id] ?? 0);
-    this.#provide({
-      id: mutant.id,
-      reachedMax: reachedMoreTimes * (1000 + Math.max(...times)),
-      longestMs: 2 * limitMs(sum(tookMs)),
-    });
-    for (const { config } of [this.#vitest, ...this.#vitest.projects]) {
-      config.bail = 1;
-      config.testTimeout = config.hookTimeout = limitMs(Math.max(...tookMs));
+  /** Calls `done` once for each mutant. */
+  async run(
+    mutants: readonly Mutant[],
+    done: (mutant: Mutant, outcome: Outcome) => void,
+  ): Promise<void> {
+    const [late, atLoad] = [[], []] as Mutant[][];
+    for (const one of mutants) (one.atLoad && !one.constant ? atLoad : late)!.push(one);
+    const trials = late!.map((mutant) => new MutantTrials(mutant, this.#testsOf(mutant)));
+    for (const longestMs of bandsMs) await this.#runBand(trials, longestMs);
+    const alone = trials.filter((one) => one.isUnclear).map(({ mutant }) => mutant);
+    for (const one of trials) if (!one.isUnclear) done(one.mutant, one.outcome);
+    for (const mutant of [...alone, ...atLoad!]) done(mutant, await this.#runAlone(mutant));
+  }
+
+  /** The tests of these mutants that take no longer, in as few processes as there are crashes. */
+  async #runBand(trials: readonly MutantTrials[], longestMs: number): Promise<void> {
+    for (;;) {
+      const pairs = trials.flatMap(({ mutant, waiting }) => {
+        const quick = [...waiting].filter((test) => test.tookMs <= longestMs);
+        return quick.map((test) => ({ test: test.id, mutant: mutant.id }));
+      });
+      const byTest = Object.entries(Object.groupBy(pairs, (pair) => pair.test));
+      const queues = Object.fromEntries(
+        byTest.map(([id, those]) => [id, those!.map((pair) => pair.mutant)]),
+      );
+      const tests = Object.keys(queues).map((id) => this.#tests.get(id)!);
+      if (tests.length === 0) return;
+      writeFileSync(this.#log, '');
+      await this.#runTests(tests, { loaded: 0, queues });
+      const lines = readFileSync(this.#log, 'utf8').trim().split('\n');
+      const byId = new Map(trials.map((one) => [one.mutant.id, one]));
+      for (const line of lines) {
+        const [test = '', id, result] = line.split(' ');
+        byId.get(Number(id))?.take(this.#tests.get(test)!, result as Result);
+      }
+      const [, last, result] = lines.at(-1)!.split(' ');
+      if (result === 'begun') byId.get(Number(last))!.crashed();
+      if (result !== undefined) continue;
+      // No test has a result: each mutant gets a process.
+      for (const one of trials) for (const test of tests) one.take(test, 'unclear');
     }
+  }
+
+  async #runAlone(mutant: Mutant): Promise<Outcome> {
+    const tests = this.#testsOf(mutant);
+    const triedBy = tests.length;
+    if (triedBy === 0) return { killedBy: undefined, triedBy };
+    const other = await this.#runTests(tests, { loaded: mutant.id });
+    const failed = this.#ended.find((one) => one.state() === 'failed');
+    const killedBy = failed === undefined ? other : relative(root, failed.moduleId);
+    return { killedBy, triedBy };
+  }
+
+  /** What failed outside of tests. */
+  async #runTests(
+    tests: readonly Test[],
+    work: Pick<ProvidedContext['work'], 'loaded'> & Partial<ProvidedContext['work']>,
+  ): Promise<string | undefined> {
+    const longestMs = limitMs(Math.max(...tests.map((one) => one.tookMs)));
+    const times = tests.flatMap(({ reached }) => Object.values(reached));
+    const most = times.reduce((one, other) => Math.max(one, other), 0);
+    const reachedMax = reachedMore.times * most + reachedMore.least;
+    this.#provide({ queues: undefined, reachedMax, longestMs: 2 * longestMs, ...work });
+    const isAlone = work.queues === undefined;
+    for (const { config } of [this.#vitest, ...this.#vitest.projects]) {
+      config.bail = isAlone ? 1 : 0;
+      config.repeats = isAlone ? 0 : repeats;
+      config.testTimeout = config.hookTimeout = longestMs;
+    }
+    this.#ended.length = 0;
     try {
-      const specifications = this.#specifications(tests);
-      this.#ended.length = 0;
-      const { unhandledErrors } = await this.#vitest.runTestSpecifications(specifications);
-      const failed = this.#ended.find((one) => one.state() === 'failed');
-      const other = unhandledErrors.length > 0 ? 'an error outside of tests' : undefined;
-      const killedBy = failed === undefined ? other : relative(root, failed.moduleId);
-      return { mutant, killedBy, reachedBy };
+      const run = await this.#vitest.runTestSpecifications(this.#specifications(tests));
+      return run.unhandledErrors.length > 0 ? 'an error outside of tests' : undefined;
     } catch {
-      return { mutant, killedBy: 'the limit of time', reachedBy };
+      return 'the limit of time';
     }
   }
 
@@ -153,22 +229,32 @@ export class Runner {
     const project = this.#vitest.projects[0]!;
     const files = [...Map.groupBy(tests, ({ file }) => file)].map(([file, those]) => ({
       specification: project.createSpecification(file, { testIds: those.map(({ id }) => id) }),
-      tookMs: sum(those.map((one) => one.tookMs)),
+      tookMs: sum(those.map((one) => one.tookMs)) / those.length,
     }));
     return files.sort((a, b) => a.tookMs - b.tookMs).map(({ specification }) => specification);
   }
 
-  #provide(chosen: ProvidedContext['chosen']): void {
-    for (const project of this.#vitest.projects) project.provide('chosen', chosen);
+  #provide(work: Omit<ProvidedContext['work'], 'log' | 'run'>): void {
+    this.#runs += 1;
+    const all = { ...work, log: this.#log, run: this.#runs };
+    for (const project of this.#vitest.projects) project.provide('work', all);
   }
 
-  /** Those that reach it. What takes effect when a module is loaded reaches all that import it. */
+  /**
+   * Those that reach it, the quickest first, as many as the budget is for. What takes effect when a
+   * module is loaded reaches all that import it.
+   */
   #testsOf(mutant: Mutant): readonly Test[] {
-    const isEverywhere = mutant.atLoad && mutant.users === undefined;
+    const isEverywhere = mutant.atLoad && mutant.constant === undefined;
     const importers = isEverywhere ? this.#testsThatImport(join(root, mutant.file)) : undefined;
-    return this.#tests.filter(({ file, reached }) =>
-      importers === undefined ? reached[mutant.id] : importers.has(file),
-    );
+    const tests = [...this.#tests.values()]
+      .filter(({ file, reached }) => importers?.has(file) ?? reached[mutant.id])
+      .sort((a, b) => a.tookMs - b.tookMs);
+    let tookMs = 0;
+    return tests.filter((test, i) => {
+      tookMs += test.tookMs;
+      return i === 0 || tookMs <= this.#budgetMs;
+    });
   }
 
   #testsThatImport(path: string): ReadonlySet<string> {
@@ -181,5 +267,45 @@ export class Runner {
       waiting.push(...module.importers);
     }
     return found;
+  }
+}
+
+/** What tests have shown about a mutant. */
+class MutantTrials {
+  readonly mutant: Mutant;
+  readonly #triedBy: number;
+  #killedBy: string | undefined;
+  isUnclear = false;
+  /** Tests that it has still to pass. */
+  readonly waiting: Set<Test>;
+
+  constructor(mutant: Mutant, tests: readonly Test[]) {
+    this.mutant = mutant;
+    this.waiting = new Set(tests);
+    this.#triedBy = tests.length;
+  }
+
+  get outcome(): Outcome {
+    return { killedBy: this.#killedBy, triedBy: this.#triedBy };
+  }
+
+  take(test: Test, result: Result): void {
+    if (result === 'killed') this.#kill(relative(root, test.file));
+    else if (result !== 'begun') this.#passed(test, result);
+  }
+
+  #passed(test: Test, result: Result): void {
+    const wasWaiting = this.waiting.delete(test);
+    this.isUnclear ||= wasWaiting && result === 'unclear';
+  }
+
+  crashed(): void {
+    this.#kill('the limit of time');
+  }
+
+  #kill(by: string): void {
+    this.#killedBy = by;
+    this.isUnclear = false;
+    this.waiting.clear();
   }
 }

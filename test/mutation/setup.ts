@@ -1,15 +1,27 @@
-/** Runs before each test file: chooses the mutant, and counts which of them each test reaches. */
-import { Worker } from 'node:worker_threads';
+/** Runs before each test file: chooses the mutants, and counts which of them each test reaches. */
+import { appendFileSync } from 'node:fs';
 import { afterEach, beforeEach, inject } from 'vitest';
+import { chosen } from './chosen.ts';
+import { Trials } from './trials.ts';
+
+/** What a run of tests is for. */
+interface Work {
+  /** Unlike that of the run before. */
+  readonly run: number;
+  /** A mutant that is in force when modules are loaded; 0: none is. */
+  readonly loaded: number;
+  /** Mutants that the test of an id is repeated with; undefined: tests run once. */
+  readonly queues: Readonly<Record<string, readonly number[]>> | undefined;
+  /** Results of repetitions are appended, a line each: run, test, mutant, result. */
+  readonly log: string;
+  /** See `Chosen.choose`. */
+  readonly reachedMax: number;
+  readonly longestMs: number;
+}
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** `reachedMax`: how often the mutant may be reached, more is an endless loop. */
-    readonly chosen: {
-      readonly id: number;
-      readonly reachedMax: number;
-      readonly longestMs: number;
-    };
+    readonly work: Work;
   }
   interface TaskMeta {
     /** How often the test reached each mutant. */
@@ -17,24 +29,34 @@ declare module 'vitest' {
   }
 }
 
-const { id: chosen, reachedMax, longestMs } = inject('chosen');
-const shared = globalThis as { mutant?: (id: number) => boolean };
-let reached: Record<number, number> = {};
+const { loaded, log, longestMs, queues, reachedMax, run } = inject('work');
+const shared = globalThis as { killed?: { readonly run: number; readonly ids: Set<number> } };
+if (shared.killed?.run !== run) shared.killed = { run, ids: new Set() };
+const { ids: killed } = shared.killed;
+let trials: Trials | undefined;
 
-if (shared.mutant === undefined && longestMs > 0) {
-  // Ends the process from another thread: this one may be in an endless loop.
-  const end = `setTimeout(() => process.kill(process.pid, 'SIGKILL'), ${longestMs})`;
-  new Worker(end, { eval: true }).unref();
-}
-shared.mutant = (id) => {
-  const times = (reached[id] ?? 0) + 1;
-  reached[id] = times;
-  if (id === chosen && times > reachedMax) throw new Error('the mutant does not end');
-  return id === chosen;
-};
-beforeEach(() => {
-  reached = {};
+chosen.choose(loaded, reachedMax, longestMs);
+beforeEach(({ skip, task }) => {
+  const { attempts = [], repeatCount = 0 } = task.result ?? {};
+  if (queues !== undefined) {
+    if (repeatCount === 0) trials = trialsOf(task.id, queues[task.id] ?? []);
+    const hasFailed = attempts.at(-1)?.state === 'fail';
+    // What has failed is known: it would be sent with each further result.
+    attempts.length = 0;
+    delete task.result?.errors;
+    const next = trials?.next(hasFailed);
+    chosen.choose(next ?? 0, reachedMax, next === undefined ? 0 : longestMs);
+    skip(next === undefined);
+  } else chosen.choose(loaded, reachedMax, longestMs);
 });
 afterEach(({ task }) => {
-  task.meta.reached = reached;
+  if (queues === undefined) task.meta.reached = chosen.reached;
 });
+
+function trialsOf(test: string, ids: readonly number[]): Trials {
+  const isKilled = (id: number): boolean => killed.has(id);
+  return new Trials(ids, isKilled, (id, result) => {
+    if (result === 'killed') killed.add(id);
+    appendFileSync(log, `${test} ${id} ${result}\n`);
+  });
+}

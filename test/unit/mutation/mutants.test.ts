@@ -10,13 +10,18 @@ export function f(a: number, all: readonly number[]): readonly number[] {
 }
 `;
 const mutants = mutantsOf('src/f.ts', source, 1);
-const shared = globalThis as { mutant?: (id: number) => boolean };
+interface Shared {
+  mutant?: (id: number) => boolean;
+  switched?: (id: number, set: (isOn: boolean) => void) => void;
+}
+const shared = globalThis as Shared;
 
 /** What `f` returns with a mutant; of all that are in the source, only that one has an effect. */
 async function answers(name: string | undefined): Promise<unknown> {
   const { id } = mutants.find((one) => one.name === name) ?? { id: 0 };
   if (name !== undefined) expect(id).toBeGreaterThan(0);
   shared.mutant = (one) => one === id;
+  shared.switched = (one, set) => one === id && set(true);
   const text = stripTypeScriptTypes(withMutants(source, mutants));
   const module = await import(`data:text/javascript,${encodeURIComponent(text)}//${id}`);
   return [module.waitMs, module.f(5, [1]), module.f(4, [1]), module.f(5, [])];
@@ -25,6 +30,7 @@ async function answers(name: string | undefined): Promise<unknown> {
 describe('mutants', () => {
   afterEach(() => {
     delete shared.mutant;
+    delete shared.switched;
   });
 
   const condition = 'if (a >= waitMs && all.length > 0) made.push(a);';
