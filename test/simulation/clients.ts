@@ -2,16 +2,14 @@
  * Pods that connect to Services that change: what connection tracking keeps of them, and whom
  * session affinity binds them to.
  */
-import { joinHostPort } from '../../src/net/address.ts';
+import { type Family, joinHostPort } from '../../src/net/address.ts';
 import type { Random } from '../chaos/random.ts';
 import { areTranslated, endpointsAtConnectTime } from '../fake/connect-time.ts';
 import { FakeConntrack, kernelRefusal } from '../fake/conntrack.ts';
 import type { FakeKernel } from '../fake/kernel.ts';
 import { address } from '../unit/state/build.ts';
 import { nodeAddresses } from './machine.ts';
-import { type ObjectLife, randomTarget } from './objects.ts';
-
-type Target = ReturnType<typeof randomTarget>;
+import type { ObjectLife, Target } from './objects.ts';
 
 /** Connections of one step, and the most that are kept between two checks. */
 const aStep = 8;
@@ -19,6 +17,12 @@ const keptMost = 100;
 
 /** More than any pool has endpoints. */
 const drawsMost = 40;
+
+/** Pods that connect, by number. */
+const podsMost = 6;
+
+/** Interruptions in a row: a dump is tried once more than that. */
+const interruptionsMost = 4;
 
 export class Clients {
   readonly conntrack = new FakeConntrack();
@@ -29,6 +33,10 @@ export class Clients {
   /** Virtual services of IPVS, and the real servers to which they have a connection. */
   #held: { readonly service: string; readonly server: string }[] = [];
   #refusals = 0;
+  /** Until the next check, dumps of connection tracking are interrupted, often several in a row. */
+  areInterrupted = false;
+  /** Interruptions of a family's dumps until one is whole. */
+  readonly #interruptions = new Map<Family, number>();
   /** A program has not seen all that came and went since the last check. */
   areUnwatched = false;
 
@@ -36,7 +44,8 @@ export class Clients {
     this.#kernel = kernel;
     this.#life = life;
     this.#random = random;
-    this.conntrack.before = () => {
+    this.conntrack.before = (operation) => {
+      if (this.areInterrupted && operation === 'dump') this.#interrupt();
       if (this.#refusals === 0) return;
       this.#refusals -= 1;
       throw kernelRefusal('ENOBUFS');
@@ -48,8 +57,17 @@ export class Clients {
     this.#refusals = times;
   }
 
+  #interrupt(): void {
+    const { family } = this.conntrack.dumps.at(-1)!;
+    const left = this.#interruptions.get(family) ?? this.#random.below(interruptionsMost + 1);
+    this.conntrack.interruptions = Math.min(left, 1);
+    if (left > 0) this.#interruptions.set(family, left - 1);
+    else this.#interruptions.delete(family);
+  }
+
   heal(): void {
     this.#refusals = 0;
+    this.areInterrupted = false;
     this.conntrack.interruptions = 0;
     this.forget();
   }
@@ -68,7 +86,7 @@ export class Clients {
   send(): void {
     for (let i = 0; i < aStep && this.#sent.length < keptMost; i += 1) {
       const target = this.#life.someTarget();
-      const from = podOf(target, this.#random.below(6));
+      const from = podOf(target, this.#random.below(podsMost));
       const { to: answeredBy, translated, verdict } = this.#reached(this.#kernel, target, from);
       if (verdict !== 'accept' || !translated) continue;
       const { address, port, protocol } = target;
@@ -85,7 +103,7 @@ export class Clients {
 
   #hold(service: string, server: string): void {
     const { ipvs } = this.#kernel;
-    if (ipvs.connections(service, server) === undefined) return;
+    if (typeof ipvs.connections(service, server) !== 'number') return;
     ipvs.traffic(service, server, { activeConnections: 1, connections: 1 });
     this.#held.push({ service, server });
   }
@@ -122,18 +140,21 @@ export class Clients {
   /** Clients that reach what they could not reach in a kernel without their past. */
   astray(fresh: FakeKernel): string[] {
     const found: string[] = [];
-    for (let i = 0; i < drawsMost; i += 1) {
-      const target = randomTarget(this.#random);
-      const from = podOf(target, this.#random.below(6));
-      const { to } = this.#reached(this.#kernel, target, from);
-      const others = Array.from({ length: drawsMost }, (_, at) => podOf(target, 10 + at));
-      const draws = [from, ...others].map((one, at) => this.#reached(fresh, target, one, at).to);
-      if (!draws.includes(to))
-        found.push(`${to} by ${target.protocol} ${target.address}:${target.port}`);
+    for (const target of this.#life.targets()) {
+      const to = `${target.protocol} ${target.address}:${target.port}`;
+      const others = Array.from({ length: drawsMost }, (_, at) => {
+        return this.#reached(fresh, target, podOf(target, 10 + at), at).to;
+      });
+      for (let pod = 0; pod < podsMost; pod += 1) {
+        const from = podOf(target, pod);
+        const { to: server } = this.#reached(this.#kernel, target, from);
+        const draws = [this.#reached(fresh, target, from, pod).to, ...others];
+        if (!draws.includes(server)) found.push(`${server} by ${to}`);
+      }
       const [own, expected] = [this.#kernel, fresh].map(({ bpf }) => {
-        const to = address(target.address);
-        if (!areTranslated(bpf, to)) return undefined;
-        return endpointsAtConnectTime(bpf, to, target.port)?.texts().sort();
+        const ip = address(target.address);
+        if (!areTranslated(bpf, ip)) return undefined;
+        return endpointsAtConnectTime(bpf, ip, target.port)?.texts().sort();
       });
       // After a refusal, rules may decide for a while.
       if (own !== undefined && String(own) !== String(expected))

@@ -467,6 +467,17 @@ export const defects: readonly Defect[] = [
     to: 'const dumpsMax = 1;',
   },
   {
+    name: 'a page of Services is left out when the last one before it recovers',
+    file: 'serve/ask/services.ts',
+    from: '  if (!isBefore) {\n    const places',
+    to: `  if (last.startsWith(firstMark) && !first.has(last.slice(firstMark.length))) {
+    isBefore = true;
+    last = last.slice(firstMark.length);
+  }
+  if (!isBefore) {
+    const places`,
+  },
+  {
     name: 'a failed pass over connection tracking is not repeated',
     file: 'conntrack/reconciler.ts',
     from: 'work.dueMs = failure && this.#retryAtMs(work, failure);',

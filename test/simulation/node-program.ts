@@ -38,6 +38,12 @@ interface ProgramOptions {
   readonly log: (line: string) => void;
 }
 
+interface Interruption {
+  readonly by: 'calls' | 'batches';
+  left: number;
+  readonly act: () => void;
+}
+
 /** How the kernel behaves to a program. */
 export class Edge implements Kernel {
   readonly #kernel: FakeKernel;
@@ -47,6 +53,8 @@ export class Edge implements Kernel {
   /** Milliseconds that a batch takes at most. */
   batchMsMax = 2;
   inFlight = 0;
+  /** What happens when the program has called the kernel, or written to it, this often. */
+  interruption: Interruption | undefined;
   /** Ends of the watches of tables that are running. */
   readonly #watches = new Set<() => void>();
 
@@ -57,6 +65,7 @@ export class Edge implements Kernel {
 
   async apply(ops: Uint8Array): Promise<ApplyResult> {
     this.inFlight += 1;
+    this.#interrupt('batches');
     await this.#pass();
     const result = this.#isShort() ? noMemory : this.#kernel.applyNow(ops);
     // What is only checked ends with an op that is refused.
@@ -143,8 +152,16 @@ export class Edge implements Kernel {
     return machine.shortage === 'memory' && machine.isRefused();
   }
 
+  #interrupt(by: Interruption['by']): void {
+    const { interruption } = this;
+    if (interruption?.by !== by) return;
+    interruption.left -= 1;
+    if (interruption.left === 0) interruption.act();
+  }
+
   #pass(): Promise<void> {
     const { random, time } = this.#options;
+    this.#interrupt('calls');
     return new Promise((resolve) => {
       time.after(random.next() * this.batchMsMax, () => {
         if (!this.isDead) resolve();

@@ -15,7 +15,7 @@ export interface SteadyFlow {
   readonly endpoints: ReadonlySet<string>;
 }
 
-interface Target {
+export interface Target {
   readonly address: string;
   readonly port: number;
   readonly protocol: 'TCP' | 'UDP' | 'SCTP';
@@ -229,11 +229,24 @@ export class ObjectLife {
   /** Where a client of a Service that changes connects to; where there is none, a random target. */
   someTarget(): Target {
     const random = this.#random;
-    const object = this.#store.objects('services').get(`shop/s${random.below(serviceCount)}`);
-    if (object === undefined) return randomTarget(random);
+    const targets = this.#targetsOf(random.below(serviceCount));
+    return targets.length === 0 ? randomTarget(random) : random.pick(targets);
+  }
+
+  /** All ClusterIPs that may change, with each of their ports. */
+  targets(): Target[] {
+    return clusterIPsOfAll.flatMap((_, n) => this.#targetsOf(n));
+  }
+
+  #targetsOf(n: number): Target[] {
+    const object = this.#store.objects('services').get(`shop/s${n}`);
+    if (object === undefined) return [];
     const { clusterIPs: ips, ports } = (JSON.parse(object.json) as RawService).spec;
-    const { port, protocol } = random.pick(ports);
-    return { address: random.pick(ips), port, protocol: protocol as Target['protocol'] };
+    return ips.flatMap((address) => {
+      return ports.map(({ port, protocol }) => {
+        return { address, port, protocol: protocol as Target['protocol'] };
+      });
+    });
   }
 
   /** What was written after this version, oldest first. */
@@ -302,7 +315,7 @@ const clusterIPs = (n: number): string[] => [`10.96.1.${n + 1}`, `fd00:10:96::1:
 export const clusterIPsOfAll = Array.from({ length: serviceCount }, (_, n) => clusterIPs(n));
 
 /** Where a client of a Service that changes connects to; there may be no such port. */
-export function randomTarget(random: Random): Target {
+function randomTarget(random: Random): Target {
   return {
     address: random.pick(random.pick(clusterIPsOfAll)),
     port: 80 + random.below(3),

@@ -22,6 +22,7 @@ import { Machine, NamespaceLock } from './machine.ts';
 import { FakeNetwork } from './network.ts';
 import { NodeProgram } from './node-program.ts';
 import { clusterIPsOfAll, ObjectLife, steadyFlows } from './objects.ts';
+import { servicesLeftOut } from './pages.ts';
 import { VirtualTime } from './virtual-time.ts';
 import { type Subject, World, type WorldEvent } from './world.ts';
 
@@ -58,6 +59,8 @@ const readmittedMs = 310_000;
 const readmissionsMost = 12;
 /** A table that another program has taken away is back within this time. */
 const repairedMs = 2000;
+/** What another program has changed is as it was within this time, also in IPVS. */
+const meddledMs = 60_000;
 /** A start becomes the owner of its tables, and makes and deletes what shows what kernels have. */
 const startWritesMost = 16;
 /** In each family one of the mode's sync and one of what follows it; the takeover, and its signs. */
@@ -298,7 +301,12 @@ export class Simulation {
       case 'silent':
         this.#network.weather = name;
         this.#network.reset();
-        await this.#pass(random.below(120_000));
+        // Objects change while the server is out of reach, and it may forget the changes.
+        for (let i = random.below(6); i >= 0; i -= 1) {
+          await this.#pass(random.below(20_000));
+          this.#life.step();
+        }
+        if (random.below(2) === 0) server.store.compact();
         this.#network.weather = 'unsteady';
         break;
       case 'frozen':
@@ -337,7 +345,7 @@ export class Simulation {
         this.#program.edge.endWatches();
         break;
       case 'tracking interrupted':
-        this.#clients.conntrack.interruptions = 1 + random.below(3);
+        this.#clients.areInterrupted = true;
         break;
       case 'tracking refuses':
         this.#clients.refuse(1 + random.below(3));
@@ -379,8 +387,37 @@ export class Simulation {
   async #flush(): Promise<void> {
     for (let i = this.#random.below(4); i >= 0; i -= 1) {
       this.#deleteTables();
+      if (this.#random.below(2) === 0) this.#deleteTablesAgain();
       await this.#pass(this.#random.below(3000));
     }
+  }
+
+  /** In the middle of what the program does then. */
+  #deleteTablesAgain(): void {
+    const random = this.#random;
+    const by = random.pick(['calls', 'batches'] as const);
+    const left = 1 + random.below(by === 'calls' ? 30 : 3);
+    this.#program.edge.interruption = { by, left, act: () => this.#deleteTables() };
+  }
+
+  /**
+   * The tables of a quiet cluster go while the program repairs another change: of a part of them,
+   * and twice of all of them.
+   */
+  async #flushed(): Promise<void> {
+    const { edge } = this.#program;
+    edge.batchMsMax = 20;
+    this.#mayRefuse = true;
+    for (const part of ['part', 'all', 'all']) {
+      if (part === 'all') this.#deleteTables();
+      else this.#world.meddle();
+      this.#deleteTablesAgain();
+      await this.#pass(part === 'all' ? 2 * repairedMs : meddledMs);
+    }
+    edge.batchMsMax = 2;
+    edge.interruption = undefined;
+    this.#mayRefuse = false;
+    await this.#compared();
   }
 
   #deleteTables(): void {
@@ -448,6 +485,7 @@ export class Simulation {
     this.#life.settle();
     this.#network.weather = 'fair';
     this.#program.edge.batchMsMax = 2;
+    this.#program.edge.interruption = undefined;
     await this.#world.calm();
     await this.#pass(this.#wasSetBack ? comparedMs : quietMs);
     this.#wasSetBack = false;
@@ -463,7 +501,11 @@ export class Simulation {
     this.#check('connections', stale.length === 0, () => `they stay: ${stale.join('; ')}`);
     await this.#compare();
     await this.#answers();
+    await this.#flushed();
+    await this.#paged();
     await this.#prompt();
+    // The past says nothing new.
+    for (const resource of resources) this.#server.disturb(resource, 'old');
     const writes = this.#writes;
     // All is read, and compared with what is in force.
     this.#program.edge.endWatches();
@@ -521,6 +563,19 @@ export class Simulation {
     this.#life.settle();
     await this.#pass(promptMs);
     await this.#compare();
+  }
+
+  /** Who reads a list page by page misses nothing that does not change. */
+  async #paged(): Promise<void> {
+    const ask = async (path: string) => {
+      const { body, status } = await this.#asked(path);
+      return status === 410 ? undefined : JSON.parse(body);
+    };
+    const missing = await servicesLeftOut(ask, () => {
+      this.#life.step();
+      return this.#pass(promptMs);
+    });
+    this.#check('answers', missing.length === 0, () => `no page has ${missing.join(', ')}`);
   }
 
   /** A program that starts on an empty kernel makes the same of the objects. */

@@ -168,7 +168,7 @@ export class World {
         break;
       case 'foreign change':
         for (let i = random.below(4); i >= 0; i -= 1) {
-          this.#meddle();
+          this.meddle();
           await subject.pass(random.below(2) * random.below(3000));
         }
         break;
@@ -257,7 +257,7 @@ export class World {
       await subject.begin({ program, starting: Promise.resolve() });
       program.start().catch(() => {});
       await subject.pass(random.below(60) * random.next());
-      if (random.below(2) === 0) this.#meddle();
+      if (random.below(2) === 0) this.meddle();
       if (random.below(4) === 0) kernel.failNext({ code: 'ENOMEM' });
     } while (random.below(2) === 0);
     await subject.end('kill');
@@ -279,7 +279,7 @@ export class World {
   }
 
   /** Another program changes something of ours. */
-  #meddle(): void {
+  meddle(): void {
     const { clients, kernel, machine, random, subject } = this.#options;
     subject.excuse(machine.config.mode === 'ipvs' ? readMs : servedMs);
     meddle(kernel, random);
