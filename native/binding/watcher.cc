@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "binding/thread.h"
 
@@ -47,8 +48,8 @@ Watcher::Watcher(std::string network_namespace, Reader reader, Changed changed, 
 Watcher::~Watcher() { Abandon(); }
 
 std::expected<void, SystemError> Watcher::Start() {
-  closing_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!closing_.valid()) return std::unexpected(SystemError::Last("eventfd"));
+  wake_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_.valid()) return std::unexpected(SystemError::Last("eventfd"));
   const auto started = StartThread(
       thread_,
       [](void* self) {
@@ -62,8 +63,19 @@ std::expected<void, SystemError> Watcher::Start() {
   return started;
 }
 
+void Watcher::Ignore(std::uint32_t port) noexcept {
+  own_port_ = port;
+  // The kernel still drops what comes from the port before, which may be another program's by now.
+  Wake();
+}
+
 void Watcher::Close() noexcept {
-  if (closing_.valid()) static_cast<void>(::eventfd_write(closing_.get(), 1));
+  closed_ = true;
+  Wake();
+}
+
+void Watcher::Wake() noexcept {
+  if (wake_.valid()) static_cast<void>(::eventfd_write(wake_.get(), 1));
 }
 
 void Watcher::Abandon() noexcept {
@@ -87,7 +99,12 @@ void Watcher::Report() const {
 std::expected<void, SystemError> Watcher::Follow(wire::Socket& socket) {
   // Changes from before the socket was open are not known, so one is reported.
   Report();
+  // Ports of other protocols have other owners.
+  const bool is_nft = std::holds_alternative<nft::ChangeReader>(reader_);
+  std::uint32_t dropped = 0;
   for (;;) {
+    const std::uint32_t own = own_port_;
+    if (is_nft && own != std::exchange(dropped, own)) socket.DropFrom(own);
     const auto ready = Wait(&socket, -1);
     if (!ready) return std::unexpected(ready.error());
     if (!*ready) return {};
@@ -116,12 +133,14 @@ std::expected<void, SystemError> Watcher::Follow(wire::Socket& socket) {
 
 std::expected<bool, SystemError> Watcher::Wait(const wire::Socket* socket,
                                                int timeout_ms) const noexcept {
-  pollfd waits[] = {{closing_.get(), POLLIN, 0}, {socket ? socket->fd() : -1, POLLIN, 0}};
+  pollfd waits[] = {{wake_.get(), POLLIN, 0}, {socket ? socket->fd() : -1, POLLIN, 0}};
   // A signal may end the wait early, which does no harm.
   if (::poll(waits, 2, timeout_ms) < 0 && errno != EINTR) {
     return std::unexpected(SystemError::Last("poll netlink"));
   }
-  return (waits[0].revents & POLLIN) == 0;
+  eventfd_t wakes = 0;
+  if ((waits[0].revents & POLLIN) != 0) static_cast<void>(::eventfd_read(wake_.get(), &wakes));
+  return !closed_;
 }
 
 }  // namespace fairlead::binding

@@ -42,8 +42,8 @@ class Watcher {
   Watcher& operator=(const Watcher&) = delete;
 
   std::expected<void, SystemError> Start();
-  /** Stops reporting changes from this netlink port; 0 = reports all. */
-  void Ignore(std::uint32_t port) noexcept { own_port_ = port; }
+  /** Reports no changes from this netlink port from now on, but all of others; 0 = all. */
+  void Ignore(std::uint32_t port) noexcept;
   /** Makes the thread end. Does not wait for it. */
   void Close() noexcept;
   /** Makes the thread end, and waits for it. */
@@ -54,7 +54,9 @@ class Watcher {
   std::expected<void, SystemError> Run();
   std::expected<void, SystemError> Follow(wire::Socket& socket);
   void Report() const;
-  /** Waits until the socket, if any, has a message. False after Close. */
+  /** Wakes the thread. */
+  void Wake() noexcept;
+  /** Waits until the socket, if any, has a message, or for Wake. False after Close. */
   std::expected<bool, SystemError> Wait(const wire::Socket* socket, int timeout_ms) const noexcept;
 
   const std::string namespace_;
@@ -62,7 +64,9 @@ class Watcher {
   const Changed changed_;
   const Ended ended_;
   std::atomic<std::uint32_t> own_port_ = 0;
-  FileDescriptor closing_;
+  std::atomic<bool> closed_ = false;
+  /** An eventfd. */
+  FileDescriptor wake_;
   pthread_t thread_{};
   bool started_ = false;
 };

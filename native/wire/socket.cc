@@ -1,11 +1,15 @@
 #include "wire/socket.h"
 
+#include <arpa/inet.h>
+#include <linux/filter.h>
 #include <linux/netlink.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <climits>
+#include <cstddef>
+#include <iterator>
 #include <string>
 
 #include "wire/trace.h"
@@ -79,6 +83,19 @@ void Socket::GrowSendBuffer(std::size_t bytes) noexcept {
     static_cast<void>(::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)));
   }
   send_buffer_bytes_ = wanted;
+}
+
+// All messages of a datagram are about one sender. A filter reads numbers in network order.
+void Socket::DropFrom(std::uint32_t port) noexcept {
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(nlmsghdr, nlmsg_pid)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(port), 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, 0),
+      BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+  };
+  const sock_fprog program{std::size(code), code};
+  static_cast<void>(
+      ::setsockopt(fd_.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)));
 }
 
 std::expected<void, SystemError> Socket::Send(std::span<const std::uint8_t> bytes) {

@@ -54,6 +54,12 @@ class Socket {
   /** Grows the receive buffer to this size; up to net.core.rmem_max without CAP_NET_ADMIN. */
   void GrowReceiveBuffer(std::size_t bytes) noexcept;
 
+  /**
+   * Drops datagrams about what the socket with this port has sent, so that they wake no reader. If
+   * the kernel refuses that, they still arrive.
+   */
+  void DropFrom(std::uint32_t port) noexcept;
+
   /** Sends `bytes` as one datagram. Grows the send buffer first where needed. */
   std::expected<void, SystemError> Send(std::span<const std::uint8_t> bytes);
 

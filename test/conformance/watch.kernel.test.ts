@@ -1,20 +1,26 @@
 /** The kernel's notifications of changes by others. */
+import { exec as execWithCallback } from 'node:child_process';
 import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { loadAddon } from '../../src/kernel/addon.ts';
 import type { Committer, Kernel, WatchedTable } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';
+import { replies } from '../../src/kernel/ops.ts';
+import { readRecords } from '../../src/kernel/records.ts';
 import type { Planner } from '../../src/modes/mode.ts';
 import type { SyncEvent } from '../../src/sync/events.ts';
 import { Watch } from '../../src/sync/watch.ts';
 import { systemClock } from '../../src/time/clock.ts';
 import { hangsMs } from '../lab/pace.ts';
 import { createKernel, createNamespace, type Namespace } from './namespace.ts';
-import { applied } from './ops.ts';
+import { addressSet, applied, batch } from './ops.ts';
 
+const exec = promisify(execWithCallback);
 const inTable = { family: NFPROTO.IPv4, table: 't' } as const;
 
 class Told {
@@ -55,6 +61,15 @@ class Told {
   }
 }
 
+/** How often threads of watches have waited. `cat` skips those that end. */
+async function wakeups(): Promise<number> {
+  const { stdout } = await exec(`cat /proc/${process.pid}/task/*/status || true`);
+  const counts = stdout.matchAll(
+    /^Name:\tfairlead-watch[\s\S]*?^voluntary_ctxt_switches:\t(\d+)/gm,
+  );
+  return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
 describe('a watch of tables', () => {
   it('reports within milliseconds changes by other programs, and which program it was', async () => {
     const told = await Told.start();
@@ -81,6 +96,67 @@ describe('a watch of tables', () => {
     expect(told.all).toEqual([]);
     await told.nft('add', 'table', 'ip6', 'v6');
     await told.until(1);
+  });
+
+  it('does not wake its thread for our own changes, and loses no message to them', async () => {
+    const told = await Told.start();
+    const other = { family: NFPROTO.IPv6, table: 'v6', comment: '' } as const;
+    const set = { ...inTable, set: 's' } as const;
+    const count = 50_000;
+    const entries = new Uint8Array(Uint32Array.from({ length: count }, (_, i) => i + 1).buffer);
+    const packed = { shape: 0, keyLength: 4, dataLength: 0, count, entries };
+    await applied(told.kernel, { kind: 'setAdd', ...addressSet, ...set });
+    await told.nft('add', 'chain', 'ip', 't', 'd');
+    await told.until(1);
+    const before = await wakeups();
+    for (let i = 0; i < 10; i += 1) {
+      await applied(told.kernel, { kind: 'tableAdd', ...other });
+      const elements = { kind: 'elementsAdd', ...set, ...packed } as const;
+      await applied(told.kernel, { kind: 'tableDelete', ...other }, elements);
+      await applied(told.kernel, { kind: 'setFlush', ...set });
+      // As long as it would rest.
+      await sleep(5);
+    }
+    // It may have had its last rest during this time.
+    expect((await wakeups()) - before).toBeLessThan(5);
+    expect(told.all).toHaveLength(1);
+    await told.nft('delete', 'chain', 'ip', 't', 'd');
+    await told.until(2);
+    expect(told.all[1]?.program).toBe('nft');
+  });
+
+  it('reports changes from a port that was ours', async () => {
+    const { path: netns } = await createNamespace();
+    const addon = loadAddon();
+    const sockets = [new addon.Socket({ netns }), new addon.Socket({ netns })] as const;
+    let count = 0;
+    const watch = new addon.Watch({ netns, tables: [inTable] }, () => {
+      count += 1;
+    });
+    onTestFinished(() => [...sockets, watch].forEach((one) => void one.close()));
+    const ports: number[] = [];
+    const table = { kind: 'tableAdd', ...inTable, comment: '' } as const;
+    let chains = 0;
+    const commit = async (socket: 0 | 1, times: number): Promise<void> => {
+      chains += 1;
+      const chain = { kind: 'chainAdd', ...inTable, chain: `c${chains}`, comment: '' } as const;
+      const answer = await sockets[socket].submit(batch(table, chain));
+      for (const one of readRecords(replies, answer)) {
+        if (one.kind === 'committed') ports[socket] = one.port;
+      }
+      // Longer than the rest after a report.
+      await sleep(60);
+      await vi.waitUntil(() => count >= times, hangsMs);
+      expect(count).toBe(times);
+    };
+    await vi.waitUntil(() => count === 1, hangsMs);
+    await commit(0, 2);
+    watch.ignore(ports[0]!);
+    await commit(0, 2);
+    await commit(1, 3);
+    watch.ignore(ports[1]!);
+    await commit(1, 3);
+    await commit(0, 4);
   });
 
   it('reports, of a table that other programs use too, only what concerns our chains', async () => {
