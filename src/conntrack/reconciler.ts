@@ -67,6 +67,13 @@ const protocols = ['UDP', 'SCTP', 'TCP'] as const satisfies readonly Protocol[];
 const graceMs = { UDP: 0, SCTP: 0, TCP: 500 } as const satisfies Record<Protocol, number>;
 
 /**
+ * How long after a pass the next one for the same reason comes. While changes never end, the kernel
+ * need not walk its whole table twice a second: entries are examined 2.5 s after a change at the
+ * latest, and a client repeats its packet again after 3 s.
+ */
+const intervalMs = { UDP: 0, SCTP: 0, TCP: 2000 } as const satisfies Record<Protocol, number>;
+
+/**
  * After passes that took t, at least `restFactor * t` passes before the next ones, whatever for: so
  * all passes of a family take a fifth of the time at most, whoever causes them.
  */
@@ -99,6 +106,8 @@ interface Work {
   readonly held: ReadonlyMap<FrontendKey, Forwarding>;
   /** How long after an endpoint is gone entries to it are examined. */
   readonly graceMs: number;
+  /** How long after a pass the next one comes; not less than `graceMs`. */
+  readonly intervalMs: number;
   /**
    * The most frontends that have a dump each. The kernel walks its whole table for each dump: with
    * more frontends, one dump of all entries costs less.
@@ -109,6 +118,8 @@ interface Work {
   readonly untranslated: Criteria['untranslated'];
   /** `now` of the next pass; undefined: no pass is due. */
   dueMs: number | undefined;
+  /** Ends the time in which frontends wait so that more share a pass; undefined: they do not. */
+  collecting: (() => void) | undefined;
   failures: number;
 }
 
@@ -181,7 +192,9 @@ export class ConntrackReconciler {
     this.#acceptNodePorts(nodePortAddresses);
     this.#whenSettled?.();
     this.#whenSettled = undefined;
-    this.#asking.now();
+    if (this.#all.some((work) => this.#isOpen(work) && work.frontends.fresh.size > 0)) {
+      this.#asking.now();
+    }
   }
 
   /** No contradicting entry is left, except TCP handshakes that may still be answered. */
@@ -195,6 +208,7 @@ export class ConntrackReconciler {
   /** Resolves when the pass under way is over. */
   async stop(): Promise<void> {
     const stopped = Promise.all([this.#asking.stop(), this.#passes.stop()]);
+    for (const work of this.#all) work.collecting?.();
     this.#whenSettled?.();
     await stopped;
   }
@@ -223,8 +237,19 @@ export class ConntrackReconciler {
 
   /** Whether more frontends may join those that are due: those wait for nothing but a rest. */
   #isOpen(work: Work): boolean {
+    if (work.collecting !== undefined) return false;
     if (work.frontends.due.size === 0) return true;
     return work !== this.#current && work.graceMs === 0 && work.failures === 0;
+  }
+
+  /** A pass is over. */
+  #collect(work: Work): void {
+    const ms = work.intervalMs - work.graceMs;
+    if (ms <= 0 || this.#passes.isStopped) return;
+    work.collecting = this.#options.clock.after(ms, () => {
+      work.collecting = undefined;
+      this.#asking.now();
+    });
   }
 
   async #run(): Promise<void> {
@@ -241,6 +266,7 @@ export class ConntrackReconciler {
       if (work.dueMs !== undefined) continue;
       work.failures = 0;
       work.frontends.clear();
+      this.#collect(work);
     }
     this.#current = undefined;
     this.#asking.now();
@@ -357,16 +383,19 @@ function newWork(protocol: Protocol, untranslated: Criteria['untranslated']): Wo
     // Answered TCP connections are left alone.
     state: protocol === 'TCP' ? 'unanswered' : 'any',
     graceMs: graceMs[protocol],
+    intervalMs: intervalMs[protocol],
     narrowDumpsMax: 1,
     select: contradicting,
     dueMs: undefined,
+    collecting: undefined,
     failures: 0,
   };
 }
 
 /** Work on the same frontends for Services that ask for it: it costs nothing for others. */
 function onRequest({ held, protocol }: Work, other: Pick<Work, 'state' | 'select'>): Work {
-  return { ...newWork(protocol, 'right'), ...other, held, graceMs: 0, narrowDumpsMax: 8 };
+  const soon = { graceMs: 0, intervalMs: 0 };
+  return { ...newWork(protocol, 'right'), ...other, ...soon, held, narrowDumpsMax: 8 };
 }
 
 function isHeldBy({ held }: Work, key: FrontendKey, isOne: (of: Forwarding) => boolean): boolean {

@@ -303,7 +303,21 @@ describe('conntrack cleanup for TCP', () => {
     expect(world.deletions).toEqual([
       'TCP 172.16.0.9:4003 > 10.96.0.10:53, reply 10.244.0.3:5353 > 172.16.0.9:4003',
     ]);
-    await world.clock.pass(500);
+    await world.clock.pass(2000);
+    expect(world.conntrack.texts).not.toContain(pending);
+  });
+
+  it('reads the table every two seconds while changes never end, and each in 2.5 s', async () => {
+    const other = dns(['10.244.0.2'], { protocol, name: 'other', clusterIPs: ['10.96.0.20'] });
+    for (let ms = 0; ms < 10_000; ms += 100) {
+      world.sync(undefined, other);
+      if (ms === 8000) world.sync(bothTcp, oneTcp);
+      await world.clock.pass(100);
+    }
+    expect(world.events).toHaveLength(5);
+    await world.clock.pass(499);
+    expect(world.conntrack.texts).toContain(pending);
+    await world.clock.pass(1);
     expect(world.conntrack.texts).not.toContain(pending);
   });
 });
