@@ -32,6 +32,7 @@ import type { Extent } from './lib/extent.ts';
 import { record } from './lib/results.ts';
 import { load } from './load.ts';
 import { loading } from './loading.ts';
+import { manifests } from './manifests.ts';
 import { memory } from './memory.ts';
 import { path } from './path.ts';
 import { probes } from './probes.ts';
@@ -93,6 +94,7 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   change: () => change(rate),
   rollout,
   scrape,
+  manifests,
   memory,
   heap,
   cost,

@@ -18,7 +18,7 @@ const resourceOfType: ReadonlyMap<string, Resource> = new Map([
 const endpoints = 'Endpoints (v1)';
 
 /** One usable object of a file. */
-export interface ManifestObject {
+interface ManifestObject {
   readonly resource: Resource;
   readonly change: Change;
 }

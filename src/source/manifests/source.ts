@@ -2,6 +2,7 @@ import type { BigIntStats } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { type Resource, resources } from '../../state/change.ts';
+import { kept, listOf, type OneOrMore } from '../../state/one-or-more.ts';
 import { Pacer } from '../../time/pacer.ts';
 import { type DecodeContext, decodeContext, goneChange } from '../decode.ts';
 import { DirectoryWatcher } from '../directory-watcher.ts';
@@ -10,10 +11,16 @@ import type { Lookup } from '../lookup.ts';
 import type { Condition, Source, SourceSink } from '../source.ts';
 import { graceMs, ManifestDirectory } from './directory.ts';
 import { ManifestLookup } from './lookup.ts';
-import type { ManifestObject } from './objects.ts';
+import type { ManifestObjects } from './objects.ts';
 
 /** How often files that are being written are read again at the start. */
 const settleAttemptsMax = 20;
+
+/** The objects of each file. */
+type Contents = ReadonlyMap<string, ManifestObjects>;
+
+const nothing: ManifestObjects = new Map();
+const noFiles: readonly string[] = [];
 
 interface ManifestSourceOptions {
   /** The directory with `*.yaml`, `*.yml` and `*.json`. Folders in it are not read. */
@@ -46,10 +53,10 @@ export class ManifestSource implements Source {
   readonly #directory: ManifestDirectory;
   readonly #pacer = new Pacer();
   readonly #watcher: DirectoryWatcher;
-  /** The changes passed to the sink, by `resource/key`. */
-  #delivered = new Map<string, ManifestObject>();
-  /** Pairs of files with the same object that were reported. */
-  #clashes = new Set<string>();
+  /** What was delivered last of each file. */
+  #contents: Contents = new Map();
+  /** By `resource/key`, the files that have the object, by name. The first one counts. */
+  readonly #files = new Map<string, OneOrMore<string>>();
   #outage: string | undefined;
   readonly lookup: Lookup;
   #scannedAtMs: number | undefined;
@@ -142,44 +149,62 @@ export class ManifestSource implements Source {
     sink.problem({ subject: this.#path, field: undefined, reason });
   }
 
-  /** Passes the differences between the files and the previous changes to the sink. */
+  /** Passes what differs since the last time to the sink. Only files that have changed are read. */
   async #deliver(sink: SourceSink): Promise<void> {
-    const desired = await this.#merge(sink);
-    for (const [key, { resource }] of this.#delivered) {
+    const [before, after] = [this.#contents, new Map(this.#directory.contents())];
+    const touched = await this.#index(before, after);
+    this.#contents = after;
+    for (const [key, had] of touched) {
       if (this.#pacer.due) await this.#pacer.rest();
-      if (!desired.has(key)) sink.change(goneChange(resource, key.slice(resource.length + 1)));
+      this.#reportClashes(key, had, sink);
+      if (this.#files.has(key)) continue;
+      sink.change(goneChange(...split(key)));
     }
-    for (const [key, object] of desired) {
+    for (const [key, [file]] of touched) {
       if (this.#pacer.due) await this.#pacer.rest();
-      const delivered = this.#delivered.get(key);
-      if (delivered?.change === object.change) continue;
-      if (delivered !== undefined && isDeepStrictEqual(delivered.change, object.change)) continue;
-      sink.change(object.change);
+      const change = after.get(this.#filesOf(key)[0] ?? '')?.get(key)?.change;
+      const delivered = before.get(file ?? '')?.get(key)?.change;
+      if (change !== undefined && !isDeepStrictEqual(delivered, change)) sink.change(change);
     }
-    this.#delivered = desired;
   }
 
-  async #merge(sink: SourceSink): Promise<Map<string, ManifestObject>> {
-    const merged = new Map<string, ManifestObject>();
-    const fileOf = new Map<string, string>();
-    const clashes = new Set<string>();
-    for (const [file, objects] of this.#directory.contents()) {
-      for (const [key, object] of objects) {
-        if (this.#pacer.due) await this.#pacer.rest();
-        const first = fileOf.get(key);
-        if (first === undefined) {
-          fileOf.set(key, file);
-          merged.set(key, object);
-          continue;
-        }
-        const reason = `${key} is in ${first} too; the one there counts`;
-        clashes.add(`${file} ${reason}`);
-        if (!this.#clashes.has(`${file} ${reason}`)) {
-          sink.problem({ subject: file, field: undefined, reason });
+  /** Returns the objects of files that have changed, with the files that had them. */
+  async #index(before: Contents, after: Contents): Promise<Map<string, readonly string[]>> {
+    const touched = new Map<string, readonly string[]>();
+    for (const name of new Set([...after.keys(), ...before.keys()])) {
+      const [had = nothing, has = nothing] = [before.get(name), after.get(name)];
+      if (had === has) continue;
+      for (const objects of [had, has]) {
+        for (const key of objects.keys()) {
+          if (this.#pacer.due) await this.#pacer.rest();
+          const files = this.#filesOf(key);
+          if (!touched.has(key)) touched.set(key, files);
+          if (had.has(key) === has.has(key)) continue;
+          const others = files.filter((one) => one !== name);
+          const now = has.has(key) ? [...others, name].sort() : others;
+          if (now.length > 0) this.#files.set(key, kept(now));
+          else this.#files.delete(key);
         }
       }
     }
-    this.#clashes = clashes;
-    return merged;
+    return touched;
   }
+
+  #filesOf(key: string): readonly string[] {
+    return listOf(this.#files.get(key) ?? noFiles);
+  }
+
+  #reportClashes(key: string, [hadFirst, ...had]: readonly string[], sink: SourceSink): void {
+    const [first, ...others] = this.#filesOf(key);
+    for (const subject of others) {
+      if (first === hadFirst && had.includes(subject)) continue;
+      const reason = `${key} is in ${first} too; the one there counts`;
+      sink.problem({ subject, field: undefined, reason });
+    }
+  }
+}
+
+function split(key: string): [Resource, string] {
+  const at = key.indexOf('/');
+  return [key.slice(0, at) as Resource, key.slice(at + 1)];
 }

@@ -10,7 +10,6 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { graceMs } from '../../../../src/source/manifests/directory.ts';
 import { ManifestSource } from '../../../../src/source/manifests/source.ts';
 import { resources } from '../../../../src/state/change.ts';
 import { Recorder } from '../../../unit/source/recorder.ts';
@@ -159,18 +158,6 @@ items:
     expect(sink.problems).toHaveLength(1);
   });
 
-  it.each([
-    ['JSON', 'x.json', '{"kind": "Service",\n "metadata": }', 'x.json:2'],
-    ['tabs', 'x.yaml', 'kind: Service\nmetadata:\n\tname: x\n', 'x.yaml:3'],
-    ['no object', 'x.yaml', 'a: 1\n---\n- just\n', 'x.yaml:1'],
-  ])('reports the line of a mistake: %s', async (_what, name, text, subject) => {
-    const { sink } = await run(
-      directory({ [name]: text, 'good.yaml': service('web', '10.96.0.1') }).path,
-    );
-    expect(sink.problems.map((problem) => problem.subject)).toContain(subject);
-    expect(sink.names()).toEqual(['service default/web']);
-  });
-
   it('rejects bytes that are not UTF-8', async () => {
     const { path, at } = directory({});
     writeFileSync(at('a.yaml'), Buffer.from('kind: Service\nname: "\xff"\n', 'latin1'));
@@ -263,31 +250,6 @@ ${service('web', '10.96.0.1')}`,
     renameSync(at('a.yaml.tmp'), at('a.yaml'));
     await until('changed', () => clusterIP(sink, 'web') === '10.96.0.9');
     expect(sink.problems).toEqual([]);
-  });
-
-  it('never removes objects of a file that is being rewritten', async () => {
-    const { path, write, at } = directory({ 'a.yaml': service('web', '10.96.0.1') });
-    const { sink } = await run(path);
-    for (let i = 2, quick = 0; quick < 10; i += 1) {
-      const address = `10.96.${i >> 8}.${i & 255}`;
-      const startedMs = performance.now();
-      if (quick % 2 === 0) {
-        write('a.yaml', '');
-      } else {
-        renameSync(at('a.yaml'), at('a.yaml~'));
-      }
-      await new Promise((resolve) => setTimeout(resolve, 5));
-      write('a.yaml', service('web', address));
-      await until('changed', () => clusterIP(sink, 'web') === address);
-      // On a machine that stands still for longer than the grace, there is none.
-      if (performance.now() - startedMs < graceMs) {
-        quick += 1;
-        expect(sink.changes.some(({ kind }) => kind === 'service-gone')).toBe(false);
-        expect(sink.problems).toEqual([]);
-      }
-      sink.changes.length = 0;
-      sink.problems.length = 0;
-    }
   });
 
   it('ignores an empty file, as a full disk leaves it', async () => {
