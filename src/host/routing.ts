@@ -14,6 +14,7 @@ const files = { IPv4: '/proc/net/route', IPv6: '/proc/net/ipv6_route' } as const
 
 /** Some 8,000 routes of IPv4. */
 const bytesMax = 1 << 20;
+const bytesAtOnce = 1 << 14;
 
 export const routing: Routing = { find: routesTo, read: (family) => readBounded(files[family]) };
 
@@ -21,12 +22,12 @@ async function readBounded(path: string): Promise<string | undefined> {
   const file = await open(path).catch(() => undefined);
   if (file === undefined) return undefined;
   try {
-    const buffer = Buffer.alloc(bytesMax);
-    let length = 0;
-    while (length < bytesMax) {
-      const { bytesRead } = await file.read(buffer, length, bytesMax - length);
-      if (bytesRead === 0) return buffer.toString('latin1', 0, length);
-      length += bytesRead;
+    const buffer = Buffer.allocUnsafe(bytesAtOnce);
+    let text = '';
+    while (text.length < bytesMax) {
+      const { bytesRead } = await file.read(buffer);
+      if (bytesRead === 0) return text;
+      text += buffer.toString('latin1', 0, bytesRead);
     }
     return undefined;
   } catch {

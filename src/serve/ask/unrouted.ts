@@ -8,7 +8,7 @@ import { type IsSuspect, parseRoute, type Routing, suspectsOf } from '../../host
 import { addressBytes, type Family, families, formatAddress } from '../../net/address.ts';
 import { endpointBytes } from '../../net/endpoint-list.ts';
 import type { Seen } from '../../state/resolve.ts';
-import type { ClusterState } from '../../state/store.ts';
+import type { ClusterState, ServiceFollower } from '../../state/store.ts';
 import type { Clock } from '../../time/clock.ts';
 import type { Pacer } from '../../time/pacer.ts';
 import { RecentResults, waitedAtMost } from '../../time/recent.ts';
@@ -22,10 +22,19 @@ type Unrouted = ReadonlyMap<string, Failure>;
 
 interface Options {
   readonly clock: Pick<Clock, 'now' | 'turn'>;
-  readonly state: Pick<ClusterState, 'serviceKeys' | 'slices'>;
+  readonly state: Pick<ClusterState, 'service' | 'serviceKeys' | 'slices'>;
   /** Absent: routes of this process are not the node's. */
   readonly routing: Routing | undefined;
 }
+
+/** The routes of a family. */
+interface Routes {
+  readonly text: string | undefined;
+  /** Undefined: every address has one, as far as they say. */
+  readonly isSuspect: IsSuspect | undefined;
+}
+
+const noRoutes: Routes = { text: undefined, isSuspect: undefined };
 
 /** How long a search serves, and the shortest pause after it, in multiples of its duration. */
 const kept = { keepMs: 5000, restFactor: 50 } as const;
@@ -45,8 +54,14 @@ const namedMax = 3;
  */
 export const lookedAtMax = 20_000;
 
-export class UnroutedEndpoints {
+export class UnroutedEndpoints implements ServiceFollower {
   readonly #options: Options;
+  /** As they were read last. */
+  readonly #routes: Record<Family, Routes> = { IPv4: noRoutes, IPv6: noRoutes };
+  /** Services with endpoints that may have no route, by those. */
+  readonly #suspected = new Set<string>();
+  /** Services that were resolved since they were compared with those. */
+  readonly #resolved = new Set<string>();
   #found: Unrouted = new Map();
   readonly #searches: RecentResults<void>;
 
@@ -66,17 +81,33 @@ export class UnroutedEndpoints {
     return waitedAtMost(readingPatienceMs, search);
   }
 
+  /** The Service was resolved, or is gone. The first search is of all Services. */
+  resolved(service: string): void {
+    if (families.every((family) => this.#routes[family].isSuspect === undefined)) return;
+    if (this.#options.state.service(service) !== undefined) {
+      this.#resolved.add(service);
+      return;
+    }
+    this.#resolved.delete(service);
+    this.#suspected.delete(service);
+  }
+
   async #search(): Promise<void> {
-    const { routing } = this.#options;
+    const { routing, state } = this.#options;
     if (routing === undefined) return;
     const pacer = answerPacer(this.#options);
+    let isNew = false;
+    for (const family of families) isNew = (await this.#read(family, routing, pacer)) || isNew;
+    if (isNew) {
+      for (const some of [this.#resolved, this.#suspected]) some.clear();
+      for (const key of state.serviceKeys()) this.resolved(key);
+    }
+    await this.#compare(pacer);
     const found = new Map<string, Failure>();
     for (const family of families) {
-      const isSuspect = await this.#suspects(family, routing, pacer);
-      if (isSuspect === undefined) continue;
-      const suspected = [...(await this.#suspected(family, isSuspect, pacer))];
-      for (let i = 0; i < suspected.length; i += askedAtOnce) {
-        const some = suspected.slice(i, i + askedAtOnce);
+      const suspects = [...(await this.#suspects(family, pacer))];
+      for (let i = 0; i < suspects.length; i += askedAtOnce) {
+        const some = suspects.slice(i, i + askedAtOnce);
         const routes = await routing.find(some.map(textOf), family);
         for (const [j, latin1] of some.entries()) {
           const route = routes[j]!;
@@ -88,43 +119,65 @@ export class UnroutedEndpoints {
     if (!isSame(found, this.#found)) this.#found = found;
   }
 
-  async #suspects(family: Family, { read }: Routing, pacer: Pacer): Promise<IsSuspect | undefined> {
+  /** Reads the routes of a family. Returns whether they have changed. */
+  async #read(family: Family, { read }: Routing, pacer: Pacer): Promise<boolean> {
     const text = await read(family);
-    if (text === undefined) return undefined;
+    if (text === this.#routes[family].text) return false;
     const entries = [];
-    for (const line of text.split('\n')) {
+    for (const line of (text ?? '').split('\n')) {
       const entry = parseRoute(family, line);
       if (entry !== undefined) entries.push(entry);
       if (pacer.due) await pacer.rest();
     }
-    return suspectsOf(family, entries);
+    const isSuspect = text === undefined ? undefined : suspectsOf(family, entries);
+    this.#routes[family] = { text, isSuspect };
+    return true;
   }
 
-  async #suspected(family: Family, isSuspect: IsSuspect, pacer: Pacer): Promise<Set<string>> {
-    const { state } = this.#options;
-    const size = addressBytes[family];
+  /** Compares Services with the routes that were not. */
+  async #compare(pacer: Pacer): Promise<void> {
+    for (const key of [...this.#resolved]) {
+      this.#resolved.delete(key);
+      this.#suspected.delete(key);
+      for (const latin1 of this.#suspectsOf(key, families)) {
+        if (latin1 !== undefined) this.#suspected.add(key);
+        if (this.#suspected.has(key)) break;
+        if (pacer.due) await pacer.rest();
+      }
+    }
+  }
+
+  /** The addresses of a Service that may have no route; undefined: now and then, for a pause. */
+  *#suspectsOf(key: string, of: readonly Family[]): Generator<string | undefined> {
+    for (const { addresses, family, length } of this.#options.state.slices(key)) {
+      yield undefined;
+      const { isSuspect } = this.#routes[family];
+      if (isSuspect === undefined || !of.includes(family)) continue;
+      const size = addressBytes[family];
+      for (let i = 0; i < length; i += 1) {
+        if (i % lookedAtOnce === lookedAtOnce - 1) yield undefined;
+        if (isSuspect(addresses, i * size)) yield addresses.slice(i * size, (i + 1) * size);
+      }
+    }
+  }
+
+  async #suspects(family: Family, pacer: Pacer): Promise<ReadonlySet<string>> {
     const found = new Set<string>();
     const further = new Set<string>();
     const ofNamespaces = new Map<string, number>();
-    for (const key of state.serviceKeys()) {
+    for (const key of this.#suspected) {
       const namespace = key.slice(0, key.indexOf('/'));
-      for (const { addresses, family: own, length } of state.slices(key)) {
+      for (const latin1 of this.#suspectsOf(key, [family])) {
         if (pacer.due) await pacer.rest();
-        if (own !== family) continue;
-        for (let i = 0; i < length; i += 1) {
-          if (i % lookedAtOnce === lookedAtOnce - 1 && pacer.due) await pacer.rest();
-          if (!isSuspect(addresses, i * size)) continue;
-          const latin1 = addresses.slice(i * size, (i + 1) * size);
-          if (found.has(latin1)) continue;
-          const before = ofNamespaces.get(namespace) ?? 0;
-          if (before >= askedAlways) {
-            if (further.size < askedMax) further.add(latin1);
-            continue;
-          }
-          ofNamespaces.set(namespace, before + 1);
-          found.add(latin1);
-          if (found.size === askedMax) return found;
+        if (latin1 === undefined || found.has(latin1)) continue;
+        const before = ofNamespaces.get(namespace) ?? 0;
+        if (before >= askedAlways) {
+          if (further.size < askedMax) further.add(latin1);
+          continue;
         }
+        ofNamespaces.set(namespace, before + 1);
+        found.add(latin1);
+        if (found.size === askedMax) return found;
       }
     }
     for (const latin1 of further) {

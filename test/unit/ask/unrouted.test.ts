@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Route } from '../../../src/host/reach.ts';
 import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { lookedAtMax, UnroutedEndpoints } from '../../../src/serve/ask/unrouted.ts';
+import type { Change } from '../../../src/state/change.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import { forwarding, pool } from '../modes/nftables/forwardings.ts';
 import { ips, ready, service, slice } from '../state/build.ts';
@@ -43,7 +44,11 @@ function nodeWith(
     await unrouted.refresh();
     return unrouted.found;
   };
-  return { foundAfter, asked, unrouted };
+  const applied = (change: Change): void => {
+    state.apply(change);
+    unrouted.resolved(service().key);
+  };
+  return { applied, foundAfter, asked, unrouted };
 }
 
 describe('endpoints without a route', () => {
@@ -58,6 +63,27 @@ describe('endpoints without a route', () => {
     expect(await foundAfter(1)).toBe(first);
     delete routes['10.0.0.2'];
     expect((await foundAfter(5000)).size).toBe(0);
+  });
+
+  it('are looked for where Services or routes have changed', async () => {
+    const routes: Record<string, Route> = { '10.0.0.2': 'blackhole', '10.0.0.3': 'prohibited' };
+    const { applied, foundAfter } = nodeWith(['10.0.0.1'], routes);
+    const found = async () => [...(await foundAfter(5000)).values()];
+    expect(await found()).toEqual([]);
+    applied({ kind: 'slice', slice: slice({ '10.0.0.1': ready, '10.0.0.2': ready }) });
+    expect(await found()).toEqual(['blackhole']);
+    applied({ kind: 'slice', slice: slice({ '10.0.0.1': ready, '10.0.0.3': ready }) });
+    expect(await found()).toEqual(['prohibited']);
+    routes['10.0.0.1'] = 'unreachable';
+    expect(await found()).toEqual(['unreachable', 'prohibited']);
+    applied({ kind: 'service-gone', key: service().key });
+    expect(await found()).toEqual([]);
+    applied({ kind: 'service', service: service() });
+    expect(await found()).toEqual(['unreachable', 'prohibited']);
+    for (const one of Object.keys(routes)) delete routes[one];
+    expect(await found()).toEqual([]);
+    routes['10.0.0.3'] = 'no_route';
+    expect(await found()).toEqual(['no_route']);
   });
 
   it('are not asked for where every address has a route', async () => {
