@@ -112,11 +112,12 @@ export class Rig {
     const { state } = this;
     const shares = new NamespaceShares({ limits, factor, after: systemClock.after, state });
     this.#shares = shares;
+    const context = { zone: '', nodeAddresses: [], externalIPsEnabled: true, limits, shares };
     this.#loop = new SyncLoop({
       owners: new FrontendOwners(),
       state: this.state,
       families: [sync],
-      context: () => ({ zone: '', nodeAddresses: [], externalIPsEnabled: true, limits, shares }),
+      context: () => context,
       shares,
       clock: systemClock,
       observer,

@@ -62,9 +62,12 @@ export class EndpointList {
     return new EndpointList(family, latin1Of(bytes, length));
   }
 
-  /** The list whose packed endpoints are these bytes, a character for each. */
-  static ofLatin1(family: Family, latin1: string): EndpointList {
-    return new EndpointList(family, latin1);
+  /** The list of these runs, one after the other. See `run`. */
+  static ofRuns(family: Family, runs: readonly string[]): EndpointList {
+    const some = runs.filter((run) => run !== '');
+    if (some.length > 1) return new EndpointList(family, some.join(''));
+    // Copied: a text that is a part of another one keeps that in memory.
+    return EndpointList.from(family, Buffer.from(some[0] ?? '', 'latin1'));
   }
 
   static of(

@@ -15,9 +15,11 @@ import {
   type Candidates,
   gatherAgain,
   type Here,
+  type Part,
   type Run,
   remember,
   rememberedMin,
+  takes,
 } from './gathered.ts';
 import {
   addressAt,
@@ -102,7 +104,7 @@ export class CandidateIndex {
       const port = slice.ports.at(i)!;
       const expected = this.#named(port);
       if (expected === undefined) continue;
-      const run = { slice, number: port.port };
+      const run = { slice, number: port.port, part: undefined };
       // V8 makes room for 17 where a list grows from none, and most have one.
       if (expected.runs === undefined) expected.runs = [run];
       else expected.runs.push(run);
@@ -126,9 +128,7 @@ export class CandidateIndex {
 
   /** The number of endpoints in the slices for an expected port, duplicates included. */
   count(port: ServicePort): number {
-    let count = 0;
-    for (const { slice } of this.#runsOf(port)) count += slice.length;
-    return count;
+    return lengthOf(this.#runsOf(port));
   }
 
   /** Whether a slice of an expected port gives a weight. */
@@ -164,55 +164,52 @@ export class CandidateIndex {
 
   /**
    * At most `limit` endpoints of an expected port. Those on this node come first, so that policy
-   * Local is served where traffic arrives; then the others, in the order of the slices.
+   * Local is served where traffic arrives; then the others, in the order of the slices. Default:
+   * all, which are remembered by themselves.
    */
-  *gather(
-    port: ServicePort,
-    limit: number = Number.POSITIVE_INFINITY,
-  ): Generator<undefined, Candidates> {
+  *gather(port: ServicePort, limit?: number): Generator<undefined, Candidates> {
+    const all = this.#runsOf(port);
     const count = this.count(port);
+    const most = Math.min(count, limit ?? count);
+    const runs = most < count ? yield* firstOf(all, most) : all;
     const service = this.#service;
-    if (service === undefined || count < rememberedMin || count > limit) {
-      return yield* this.#gatherAll(port, Math.min(count, limit), count);
-    }
-    const name = `${this.#family} ${portKey(port)}`;
-    const from = { here: this.#here, runs: this.#runsOf(port) };
+    if (service === undefined || most < rememberedMin) return yield* this.#gatherAll(runs, most);
+    const name = `${this.#family} ${portKey(port)} ${limit === undefined ? 'all' : ''}`;
+    const from = { here: this.#here, runs };
     const candidates =
       gatherAgain(service, name, from, (...of) => this.#flagsOf(...of)) ??
-      (yield* this.#gatherAll(port, count, count));
-    if (candidates.flags.length === count) remember(service, name, { ...from, candidates });
+      (yield* this.#gatherAll(runs, most));
+    if (candidates.flags.length === most) remember(service, name, { ...from, candidates });
     return candidates;
   }
 
-  *#gatherAll(port: ServicePort, most: number, count: number): Generator<undefined, Candidates> {
-    const isOneStep = 2 * count <= endpointsAStep;
-    const length = most * endpointBytes[this.#family];
+  /** `count`: how many endpoints the runs have. */
+  *#gatherAll(runs: readonly Run[], count: number): Generator<undefined, Candidates> {
+    const isOneStep = 2 * lengthOf(runs) <= endpointsAStep;
+    const length = count * endpointBytes[this.#family];
     // Between two steps other Services are resolved: what these share can only serve one step.
     const bytes = isOneStep ? spare(length) : new Uint8Array(length);
-    const flags = most === 1 && isOneStep ? flagOfOne : new Uint16Array(most);
+    const flags = count === 1 && isOneStep ? flagOfOne : new Uint16Array(count);
     const into: Gathering = { bytes, flags, filled: 0 };
     let taken = 0;
-    for (const chosen of count > most ? limited : unlimited) {
-      for (const run of this.#runsOf(port)) {
-        taken += run.slice.length;
-        if (taken > endpointsAStep) {
-          taken = run.slice.length;
-          yield;
-        }
-        this.#take(run, chosen, into);
+    for (const run of runs) {
+      taken += run.slice.length;
+      if (taken > endpointsAStep) {
+        taken = run.slice.length;
+        yield;
       }
+      this.#take(run, into);
     }
     if (flags === flagOfOne) return listOf({ bytes, flags: flagsOfOne(flags[0]!) }, this.#family);
     if (isOneStep && isAscending(into, this.#family)) return listOf(into, this.#family);
     return yield* sortUnique(into, this.#family);
   }
 
-  /** Takes the chosen endpoints of one slice. */
-  #take({ slice, number }: Run, chosen: (conditions: number) => boolean, into: Gathering): void {
+  #take({ part, slice, number }: Run, into: Gathering): void {
     const { bytes, flags } = into;
-    for (let i = 0; i < slice.length && into.filled < flags.length; i += 1) {
-      const conditions = slice.conditions.charCodeAt(i);
-      if (!chosen(conditions)) continue;
+    const left = part && { ...part };
+    for (let i = 0; i < slice.length; i += 1) {
+      if (left !== undefined && !takes(left, slice.conditions.charCodeAt(i))) continue;
       pack(slice, i, number, bytes, into.filled);
       flags[into.filled] = this.#flagsOf(slice, i);
       into.filled += 1;
@@ -240,13 +237,55 @@ export function portKey({ name, protocol }: Pick<ServicePort, 'name' | 'protocol
   return `${protocol}/${name}`;
 }
 
-const isAny = (): boolean => true;
-const isLocal = (conditions: number): boolean => (conditions & Condition.local) !== 0;
-const isElsewhere = (conditions: number): boolean => !isLocal(conditions);
+/** How many endpoints their slices have. */
+function lengthOf(runs: readonly Run[]): number {
+  let length = 0;
+  for (const { slice } of runs) length += slice.length;
+  return length;
+}
 
-/** Which endpoints each pass over the slices takes. */
-const unlimited = [isAny];
-const limited = [isLocal, isElsewhere];
+/** The first endpoints of the runs: those on this node, then the others. */
+function* firstOf(runs: readonly Run[], limit: number): Generator<undefined, Run[]> {
+  const sizes: Part[] = [];
+  let walked = 0;
+  for (const { slice } of runs) {
+    walked += slice.length;
+    if (walked > endpointsAStep) {
+      walked = slice.length;
+      yield;
+    }
+    sizes.push(wholeOf(slice));
+  }
+  let left = limit;
+  const take = (asked: number): number => {
+    const got = Math.min(asked, left);
+    left -= got;
+    return got;
+  };
+  const local = sizes.map((size) => take(size.local));
+  const others = sizes.map((size) => take(size.others));
+  return runs.flatMap((run, i) => {
+    const [part, size] = [{ local: local[i]!, others: others[i]! }, sizes[i]!];
+    if (part.local + part.others === 0) return [];
+    return part.local === size.local && part.others === size.others ? run : { ...run, part };
+  });
+}
+
+/** By slice: all of its endpoints. */
+const wholes = new WeakMap<EndpointSlice, Part>();
+
+function wholeOf(slice: EndpointSlice): Part {
+  const known = wholes.get(slice);
+  if (known !== undefined) return known;
+  const { conditions, length } = slice;
+  let local = 0;
+  for (let i = 0; i < length; i += 1) {
+    if ((conditions.charCodeAt(i) & Condition.local) !== 0) local += 1;
+  }
+  const whole = { local, others: length - local };
+  wholes.set(slice, whole);
+  return whole;
+}
 
 /** Writes endpoint `index` of a slice to position `at` of a list. */
 function pack(

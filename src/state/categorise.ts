@@ -162,6 +162,5 @@ function selected(
     if (from > first) runs.push(endpoints.run(first, from - first));
   }
   for (const kind of kinds) marks[kind] = 0;
-  // Copied: a text that is a part of another one keeps that in memory.
-  return EndpointList.from(endpoints.family, Buffer.from(runs.join(''), 'latin1'));
+  return EndpointList.ofRuns(endpoints.family, runs);
 }

@@ -4,7 +4,7 @@
  */
 import type { CIDR } from '../net/address.ts';
 import { EndpointList, endpointBytes } from '../net/endpoint-list.ts';
-import type { EndpointSlice, Service } from './types.ts';
+import { Condition, type EndpointSlice, type Service } from './types.ts';
 
 export interface Candidates {
   /** Ascending by packed bytes, without duplicates. */
@@ -13,10 +13,25 @@ export interface Candidates {
   readonly flags: Uint16Array;
 }
 
+/** How many endpoints: on this node, and others. */
+export interface Part {
+  local: number;
+  others: number;
+}
+
 /** Endpoints of one slice, with the number that the slice gives to the port, in host order. */
 export interface Run {
   readonly slice: EndpointSlice;
   readonly number: number;
+  /** The first ones that are taken; undefined: all are. */
+  readonly part: Readonly<Part> | undefined;
+}
+
+/** Whether an endpoint with these `Condition` bits is among those `left`, which it then leaves. */
+export function takes(left: Part, conditions: number): boolean {
+  const where = (conditions & Condition.local) === 0 ? 'others' : 'local';
+  left[where] -= 1;
+  return left[where] >= 0;
 }
 
 /** What endpoints are compared with. */
@@ -30,10 +45,10 @@ export interface Here {
 /** Ports with fewer endpoints are gathered again as a whole. */
 export const rememberedMin = 256;
 /**
- * The most endpoints of all ports of a Service that are remembered. Each takes two bytes more, and
- * `endpointBytes` where its pool is in another order.
+ * Ports of a Service that are remembered, if each has the same endpoints: what that takes grows
+ * with what the slices name, and not with the number of ports.
  */
-const rememberedMax = 1 << 18;
+const rememberedPorts = 4;
 /** If more endpoints have changed, all are gathered again, in steps. */
 const changedMax = 1024;
 
@@ -54,9 +69,10 @@ export function remember(service: Service, port: string, gathered: Gathered): vo
   const ports = known.get(service) ?? new Map<string, Gathered>();
   known.set(service, ports);
   ports.delete(port);
-  let count = gathered.candidates.flags.length;
+  const { length } = gathered.candidates.flags;
+  let count = length;
   for (const { candidates } of ports.values()) count += candidates.flags.length;
-  if (count <= rememberedMax) ports.set(port, gathered);
+  if (count <= rememberedPorts * length) ports.set(port, gathered);
 }
 
 /**
@@ -71,9 +87,11 @@ export function gatherAgain(
 ): Candidates | undefined {
   const last = known.get(service)?.get(port);
   if (last?.here !== here) return undefined;
-  const [had, has] = [last.runs, runs].map((some) => new Set(some.map(({ slice }) => slice)));
-  const gone = last.runs.filter(({ slice }) => !has!.has(slice));
-  const come = runs.filter(({ slice }) => !had!.has(slice));
+  const [had, has] = [bySlice(last.runs), bySlice(runs)];
+  // A slice may have two ports of one name.
+  if (had.size < last.runs.length || has.size < runs.length) return undefined;
+  const gone = without(last.runs, has);
+  const come = without(runs, had);
   const length = lengthOf(come);
   if (lengthOf(gone) + length > changedMax) return undefined;
   const added = endpointsOf(come, flagsOf);
@@ -82,8 +100,23 @@ export function gatherAgain(
     : changed(last.candidates, endpointsOf(gone, flagsOf), added);
 }
 
+function bySlice(runs: readonly Run[]): ReadonlyMap<EndpointSlice, Run> {
+  return new Map(runs.map((run) => [run.slice, run]));
+}
+
+/** Those of which the same part is not among `others`. */
+function without(runs: readonly Run[], others: ReturnType<typeof bySlice>): readonly Run[] {
+  return runs.filter(({ part, slice }) => {
+    const other = others.get(slice);
+    if (other === undefined) return true;
+    return part?.local !== other.part?.local || part?.others !== other.part?.others;
+  });
+}
+
 function lengthOf(runs: readonly Run[]): number {
-  return runs.reduce((sum, { slice }) => sum + slice.length, 0);
+  return runs.reduce((sum, { part, slice }) => {
+    return sum + (part === undefined ? slice.length : part.local + part.others);
+  }, 0);
 }
 
 function endpointsOf(
@@ -91,10 +124,12 @@ function endpointsOf(
   flagsOf: (slice: EndpointSlice, index: number) => number,
 ): FlagsByEndpoint {
   const found = new Map<string, number>();
-  for (const { number, slice } of runs) {
+  for (const { number, part, slice } of runs) {
     const port = String.fromCharCode(number >> 8, number & 0xff, 0, 0);
     const width = endpointBytes[slice.family] - port.length;
+    const left = part && { ...part };
     for (let i = 0; i < slice.length; i += 1) {
+      if (left !== undefined && !takes(left, slice.conditions.charCodeAt(i))) continue;
       const address = slice.addresses.slice(i * width, (i + 1) * width);
       found.set(address + port, flagsOf(slice, i));
     }
@@ -132,5 +167,5 @@ function changed(
   }
   copyTo(flags.length);
   const { family } = endpoints;
-  return { endpoints: EndpointList.ofLatin1(family, texts.join('')), flags: into };
+  return { endpoints: EndpointList.ofRuns(family, texts), flags: into };
 }

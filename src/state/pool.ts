@@ -4,7 +4,7 @@
  * changes one position.
  */
 import { EndpointFinder } from '../net/endpoint-finder.ts';
-import { type EndpointKey, EndpointList, endpointBytes } from '../net/endpoint-list.ts';
+import { type EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import { type Deal, slotsOf } from './deal.ts';
 import { sameForwarding } from './equal.ts';
 import type { Forwarding } from './types.ts';
@@ -24,11 +24,14 @@ export function keepOrder(previous: EndpointList, next: EndpointList): EndpointL
   if (previous.length === 0 || next.length === 0) return next;
   const { holes, fillers } = fewMoves(previous, next) ?? allMoves(previous, next);
   if (holes.length === 0 && next.length === previous.length) return previous;
-  const stride = endpointBytes[next.family];
-  const bytes = Buffer.alloc(next.length * stride);
-  bytes.write(previous.latin1, 'latin1');
-  for (const [i, hole] of holes.entries()) next.copy(fillers[i]!, bytes, hole * stride);
-  const ordered = EndpointList.from(next.family, bytes);
+  const runs: string[] = [];
+  let from = 0;
+  for (const [i, hole] of holes.entries()) {
+    runs.push(previous.run(from, hole - from), next.run(fillers[i]!));
+    from = hole + 1;
+  }
+  runs.push(previous.run(from, next.length - from));
+  const ordered = EndpointList.ofRuns(next.family, runs);
   if (next.length >= fewMovesMin) sources.set(ordered, next);
   return ordered;
 }

@@ -6,7 +6,7 @@ import type { EndpointSlice, ServicePort } from '../../../src/state/types.ts';
 import { column, service, slice, slicePort } from './build.ts';
 
 const port: ServicePort = { name: 'http', port: 80, protocol: 'TCP', nodePort: 0 };
-const { ready, serving, terminating } = EndpointFlag;
+const { local, ready, serving, terminating } = EndpointFlag;
 
 /** The last byte of its address, and its conditions. */
 type Given = readonly [last: number, conditions: number];
@@ -63,14 +63,14 @@ it('candidates are sorted without duplicates, for few and many', () => {
 
 /** A slice with an endpoint for each number, of one of two /16, whose conditions follow from it. */
 function numbered(numbers: readonly number[]): EndpointSlice {
-  const conditions = [ready | serving, serving | terminating, 0];
+  const conditions = [ready | serving, serving | terminating, 0, local | ready];
   return slice(
     {},
     {
       ports: [slicePort('http', 8080)],
       length: numbers.length,
       addresses: column(...numbers.flatMap((n) => [10, n >> 16, (n >> 8) & 255, n & 255])),
-      conditions: column(...numbers.map((n) => conditions[n % 3]!)),
+      conditions: column(...numbers.map((n) => conditions[n % 4]!)),
     },
   );
 }
@@ -82,8 +82,10 @@ it('what is gathered again after changes of slices is what would be gathered fir
     come: fc.array(fc.nat(2000), { maxLength: 3 }),
     zone: fc.constantFrom('', 'a'),
   });
+  // There are 360 at first.
+  const limit = fc.constantFrom(undefined, 60, 280, 355, 362);
   fc.assert(
-    fc.property(fc.array(change, { maxLength: 12 }), (changes) => {
+    fc.property(fc.array(change, { maxLength: 12 }), limit, (changes, most) => {
       const one = service();
       const heres = { '': { zone: '' }, a: { zone: 'a' } };
       let numbers = [0, 1, 2, 3, 4, 5].map((at) =>
@@ -98,22 +100,29 @@ it('what is gathered again after changes of slices is what would be gathered fir
           const index = new CandidateIndex('IPv4', heres[zone], known);
           index.expect([port], 0);
           for (const each of slices) index.add(each, 0);
-          return finish(index.gather(port));
+          return finish(index.gather(port, most));
         });
-        expect(again!.endpoints.texts()).toEqual(first!.endpoints.texts());
         expect(again!.flags).toEqual(first!.flags);
+        const isLocal = (n: number) => Number(n % 4 === 3);
+        const nearFirst = numbers.flat().sort((a, b) => isLocal(b) - isLocal(a));
+        const served = [...new Set(nearFirst.slice(0, most))].sort((a, b) => a - b);
+        const texts = served.map((n) => `10.0.${n >> 8}.${n & 255}:8080`);
+        expect(again!.endpoints.texts()).toEqual(texts);
       }
     }),
     { numRuns: 200 },
   );
 });
 
-it('two Services whose endpoints are gathered in turns, within a limit, keep their own', () => {
+it.each([
+  ['the first', 500, 0],
+  ['those on this node', 300, 10],
+])('two Services of which %s are gathered in turns keep their own', (_, limit, local) => {
   const gatherings = [0, 1].map((n) => {
     const index = new CandidateIndex('IPv4', { zone: '' });
     index.expect([port], 0);
-    for (let at = 0; at < 30; at += 1) index.add(hundred(n, at), 0);
-    return index.gather(port, 500);
+    for (let at = 0; at < 30; at += 1) index.add(hundred(n, at, local), 0);
+    return index.gather(port, limit);
   });
   const found: string[][] = [];
   let pauses = 0;
@@ -127,13 +136,14 @@ it('two Services whose endpoints are gathered in turns, within a limit, keep the
     }
   }
   expect(pauses).toBeGreaterThan(0);
+  const each = local === 0 ? 100 : local;
   const firstOf = (n: number): string[] =>
-    Array.from({ length: 500 }, (_, i) => `10.${n}.${Math.floor(i / 100)}.${i % 100}:8080`);
+    Array.from({ length: limit }, (_, i) => `10.${n}.${Math.floor(i / each)}.${i % each}:8080`);
   expect(found).toEqual([firstOf(0), firstOf(1)]);
 });
 
-/** Endpoints 10.n.at.0 and so on. */
-function hundred(n: number, at: number): EndpointSlice {
+/** Endpoints 10.n.at.0 and so on, the first of which are on this node. */
+function hundred(n: number, at: number, onNode: number): EndpointSlice {
   const addresses = Array.from({ length: 100 }, (_, last) => [10, n, at, last]).flat();
   return slice(
     {},
@@ -142,7 +152,9 @@ function hundred(n: number, at: number): EndpointSlice {
       ports: [slicePort('http', 8080)],
       length: 100,
       addresses: column(...addresses),
-      conditions: column(...new Array(100).fill(ready)),
+      conditions: column(
+        ...Array.from({ length: 100 }, (_, i) => (i < onNode ? local : 0) | ready),
+      ),
     },
   );
 }

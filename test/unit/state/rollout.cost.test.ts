@@ -4,16 +4,20 @@ import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { CandidateIndex } from '../../../src/state/candidates.ts';
 import { keepOrder } from '../../../src/state/pool.ts';
 import { finish } from '../../../src/state/steps.ts';
-import { column, http, service, slice } from './build.ts';
+import { column, http, service, slice, slicePort } from './build.ts';
 import { growth, stepsTaken } from './steps-taken.ts';
 
-/** Gathers `size` endpoints in slices of 100, one of which is another one in each version. */
-function gatherer(size: number): (version: number) => EndpointList {
+/**
+ * Gathers the `size` endpoints of a port in slices of 100, one of which is another one in each
+ * version. `limit`: the most.
+ */
+function gatherer(size: number, limit?: number, ports = [http]) {
   const [here, one] = [{ zone: '' }, service()];
   const sliceOf = (numbers: readonly number[]) =>
     slice(
       {},
       {
+        ports: ports.map(({ name }) => slicePort(name, 8080)),
         length: numbers.length,
         addresses: column(...numbers.flatMap((n) => [10, n >> 16, (n >> 8) & 255, n & 255])),
         conditions: column(...numbers.map(() => 1)),
@@ -23,12 +27,12 @@ function gatherer(size: number): (version: number) => EndpointList {
     Array.from({ length: 100 }, (_, i) => ((100 * at + i) * 7919) % 65_536),
   );
   const slices = all.map(sliceOf);
-  return (version) => {
+  return (version: number, port = ports[0]!): EndpointList => {
     slices[0] = sliceOf(all[0]!.with(50, 70_000 + version));
     const index = new CandidateIndex('IPv4', here, one);
-    index.expect([http], 0);
+    index.expect(ports, 0);
     for (const each of slices) index.add(each, 0);
-    return finish(index.gather(http)).endpoints;
+    return finish(index.gather(port, limit)).endpoints;
   };
 }
 
@@ -39,9 +43,12 @@ function compared(work: (size: number, knows: boolean) => () => unknown, size: n
   return { ratio, saved: known! / first! };
 }
 
-it('gathering again costs as much as the slice that has changed', () => {
+it.each([
+  ['all', undefined],
+  ['those within a limit', 290],
+])('gathering %s again costs as much as the slice that has changed', (_, limit) => {
   const gatherAgain = (size: number, knows: boolean) => {
-    const gather = gatherer(size);
+    const gather = gatherer(size, limit && (limit * size) / 300);
     if (knows) gather(0);
     return () => gather(1);
   };
@@ -50,10 +57,19 @@ it('gathering again costs as much as the slice that has changed', () => {
   expect(saved).toBeLessThan(0.6);
 });
 
+it('four ports of a Service are remembered, so that others take no memory', () => {
+  const ports = Array.from({ length: 8 }, (_, i) => ({ ...http, name: `http${i}` }));
+  const gather = gatherer(300, undefined, ports);
+  for (const port of ports) gather(0, port);
+  const steps = ports.map((port) => stepsTaken(() => gather(1, port)));
+  const most = Math.max(...steps);
+  expect(steps.map((one) => one < 0.6 * most)).toEqual(ports.map((_, i) => i < 4));
+});
+
 it('keeping the order costs as much as what comes and goes, also after other changes', () => {
   const keepAgain = (size: number, knows: boolean) => {
     const gather = gatherer(size);
-    const [first, second, third] = [0, 1, 2].map(gather);
+    const [first, second, third] = [0, 1, 2].map((version) => gather(version));
     const ordered = keepOrder(first!, second!);
     const unknown = EndpointList.from('IPv4', ordered.bytes().reverse());
     return () => keepOrder(knows ? ordered : unknown, third!);
