@@ -89,39 +89,6 @@ function settle(cluster: Cluster, ...services: Service[]): Record<string, string
 }
 
 describe('a frontend that two Services claim', () => {
-  it('is owned by the one that was created first, in any order of arrival', () => {
-    const expected = {
-      old: ['TCP 10.96.0.1:80', 'TCP 203.0.113.1:80'],
-      young: ['TCP 10.96.0.2:80'],
-    };
-    expect(settle(new Cluster(), old, young)).toEqual(expected);
-    expect(settle(new Cluster(), young, old)).toEqual(expected);
-  });
-
-  it('is owned by the first by name if both were created at the same time', () => {
-    const twin = { ...young, createdMs: 1 };
-    expect(settle(new Cluster(), twin, old)).toMatchObject({ young: ['TCP 10.96.0.2:80'] });
-  });
-
-  it('is owned by the one that has it as ClusterIP, even if it arrived later', () => {
-    const thief = { ...old, externalIPs: [address('10.96.0.2')] };
-    expect(settle(new Cluster(), thief, young)).toEqual({
-      old: ['TCP 10.96.0.1:80'],
-      young: ['TCP 10.96.0.2:80', 'TCP 203.0.113.1:80'],
-    });
-  });
-
-  it("is a load balancer's rather than an external IP, whichever is older", () => {
-    const thief = { ...old, externalIPs: [address('192.0.2.1')] };
-    const victim = { ...young, loadBalancerIPs: [address('192.0.2.1')] };
-    const expected = {
-      old: ['TCP 10.96.0.1:80'],
-      young: ['TCP 10.96.0.2:80', 'TCP 192.0.2.1:80', 'TCP 203.0.113.1:80'],
-    };
-    expect(settle(new Cluster(), thief, victim)).toEqual(expected);
-    expect(settle(new Cluster(), victim, thief)).toEqual(expected);
-  });
-
   it('is reported with its owner', () => {
     const { owners } = new Cluster();
     for (const of of [young, old]) finish(owners.set(of, resolved(of)));
@@ -170,13 +137,6 @@ describe('a port at an address of the node', () => {
       `ns/thief:http does not get ${spoils}, which ns/victim holds`,
     ]);
     expect(cluster.set(thief)).toEqual([]);
-  });
-
-  it('belongs to the node port also against a load balancer with addresses of nodes', () => {
-    const balanced = { ...thief, externalIPs: [], loadBalancerIPs: [address(node)] };
-    expect(settle(new Cluster(sockets), balanced, victim)).toMatchObject({
-      thief: ['TCP 10.96.0.1:30080'],
-    });
   });
 
   it('belongs to the API server that is read from, against external IPs', () => {
@@ -234,17 +194,6 @@ describe('a port at an address of the node', () => {
     expect(cluster.of(thief)).toContain(spoils);
   });
 
-  it('belongs to the health check node port of another Service', () => {
-    const local = { type: 'LoadBalancer', externalTrafficPolicy: 'Local' } as const;
-    const checked = { ...victim, ports: [http], healthCheckNodePort: 30080, ...local };
-    expect(settle(new Cluster(sockets), thief, checked)).toMatchObject({
-      thief: ['TCP 10.96.0.1:30080'],
-    });
-    expect(settle(new Cluster(sockets), thief)).toMatchObject({
-      thief: ['TCP 10.96.0.1:30080', spoils],
-    });
-  });
-
   it('belongs to the proxy itself for TCP', () => {
     const cluster = new Cluster(sockets);
     const greedy = { ...thief, ports: at(10256) };
@@ -258,17 +207,6 @@ describe('a port at an address of the node', () => {
     const udp = { ...thief, ports: [{ ...http, protocol: 'UDP' as const, port: 10256 }] };
     cluster.set(udp);
     expect(cluster.of(udp)).toHaveLength(2);
-  });
-
-  it("is available with the Service's own node port of that number, and on all other ports", () => {
-    const both = { ...thief, ports: [{ ...http, port: 30080, nodePort: 30080 }] };
-    expect(settle(new Cluster(sockets), both)).toEqual({
-      thief: ['TCP 10.96.0.1:30080', spoils, 'TCP node port 30080'],
-    });
-    const other = { ...thief, ports: at(443) };
-    expect(settle(new Cluster(sockets), other, victim)).toMatchObject({
-      thief: ['TCP 10.96.0.1:443', `TCP ${node}:443`],
-    });
   });
 
   it('is available if node ports are not open there, and for other protocols', () => {

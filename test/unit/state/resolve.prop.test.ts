@@ -7,8 +7,10 @@ import { resolve } from '../../../src/state/resolve.ts';
 import { Condition, type EndpointSlice, type Forwarding } from '../../../src/state/types.ts';
 import { column, http, service } from './build.ts';
 
-const zone = 'zone-a';
-const context = { zone, nodeAddresses: [], externalIPsEnabled: true };
+const contextIn = (zone: string) => ({ zone, nodeAddresses: [], externalIPsEnabled: true });
+const context = contextIn('zone-a');
+/** Of the node; empty: it has none. */
+const zone = fc.constantFrom('zone-a', 'zone-b', 'zone-x', '');
 
 interface Model {
   readonly lastByte: number;
@@ -21,7 +23,7 @@ interface Model {
 const bits = fc
   .nat(63)
   .map((value) => (value & Condition.nodeHintedHere ? value | Condition.nodeHinted : value));
-const zones = fc.subarray(['zone-a', 'zone-b']);
+const zones = fc.subarray(['zone-a', 'zone-b', '']);
 const endpoint = fc.record({
   lastByte: fc.nat(7),
   port: fc.constantFrom(80, 8080),
@@ -85,10 +87,10 @@ function firstNotEmpty(...lists: Model[][]): Model[] {
   return lists.find((list) => list.length > 0) ?? [];
 }
 
-function clusterModel(endpoints: readonly Model[]): Model[] {
+function clusterModel(endpoints: readonly Model[], zone: string): Model[] {
   const usable = endpoints.filter(isReady);
   const forNode = usable.filter((e) => has(e, 'nodeHintedHere'));
-  const forZone = usable.filter((e) => e.zones.includes(zone));
+  const forZone = usable.filter((e) => zone !== '' && e.zones.includes(zone));
   const byNode = usable.every((e) => has(e, 'nodeHinted')) ? forNode : [];
   const byZone = usable.every((e) => e.zones.length > 0) ? forZone : [];
   return firstNotEmpty(byNode, byZone, usable, endpoints.filter(isDraining));
@@ -109,14 +111,14 @@ const unique = fc.uniqueArray(endpoint, { selector: (e) => `${e.lastByte}:${e.po
 describe('resolve', () => {
   it('puts the endpoints into the pools of the behaviour document', () => {
     fc.assert(
-      fc.property(unique, anyService, family, (endpoints, fields, of) => {
-        const all = resolve(serviceOf(fields), slicesOf(endpoints, of, 2), context);
+      fc.property(unique, anyService, family, zone, (endpoints, fields, of, zone) => {
+        const all = resolve(serviceOf(fields), slicesOf(endpoints, of, 2), contextIn(zone));
         const forwarding = resolveIn(of, all);
         const external = fields.nodePort !== 0;
         const externalLocal =
           external && fields.type === 'NodePort' && fields.externalTrafficPolicy === 'Local';
         const internalLocal = fields.internalTrafficPolicy === 'Local';
-        const cluster = internalLocal && !external ? [] : clusterModel(endpoints);
+        const cluster = internalLocal && !external ? [] : clusterModel(endpoints, zone);
         const local = internalLocal || externalLocal ? localModel(endpoints) : [];
         const reachable = new Set([...cluster, ...local].filter((e) => has(e, 'local')));
         expect({

@@ -6,7 +6,6 @@ import {
   cidr,
   context,
   draining,
-  drainingLocal,
   type Endpoint,
   http,
   pools,
@@ -16,7 +15,6 @@ import {
   service,
   slice,
   slicePort,
-  stopping,
   unready,
 } from './build.ts';
 
@@ -163,13 +161,6 @@ describe('traffic policies', () => {
   const bothKinds = [slice({ [a]: readyLocal, [b]: ready })];
   const [atA, atB] = ['10.0.0.1:8080', '10.0.0.2:8080'];
 
-  it('ignore eTP Local on a Service without an external address (T9)', () => {
-    const of = service({ externalTrafficPolicy: 'Local', type: 'NodePort' });
-    const forwarding = resolveOne(of, bothKinds);
-    expect(pools(forwarding)).toMatchObject({ cluster: [atA, atB], local: [], hairpin: [atA] });
-    expect(frontends(forwarding)).toEqual(['clusterIP 10.96.0.1:80 inside']);
-  });
-
   it('know endpoints that name no node by the addresses of pods of this node', () => {
     const of = (podCIDR: string, ...slices: EndpointSlice[]): (string[] | undefined)[] => {
       const { cluster, hairpin, maybeLocal } = resolveOne(service(), slices, {
@@ -194,30 +185,6 @@ describe('traffic policies', () => {
     expect(of('10.0.0.0/8', here, slice({ [a]: ready }))).toEqual([[atA], [atA], undefined]);
   });
 
-  it('result in no cluster pool with iTP Local and no external address (T10)', () => {
-    const forwarding = resolveOne(service({ internalTrafficPolicy: 'Local' }), bothKinds);
-    expect(pools(forwarding)).toMatchObject({ cluster: [], local: [atA], hairpin: [atA] });
-    expect(frontends(forwarding)).toEqual(['clusterIP 10.96.0.1:80 insideLocal']);
-  });
-
-  it('drop with iTP Local if all endpoints are elsewhere, reject if there are none (T10)', () => {
-    const of = service({ internalTrafficPolicy: 'Local' });
-    expect(pathsAt(resolveOne(of, [slice({ [b]: ready })]), 'clusterIP')).toBe('drop');
-    expect(pathsAt(resolveOne(of, [slice({ [b]: draining })]), 'clusterIP')).toBe('drop');
-    expect(pathsAt(resolveOne(of, [slice({ [b]: unready })]), 'clusterIP')).toBe('reject');
-    expect(pathsAt(resolveOne(of, []), 'clusterIP')).toBe('reject');
-  });
-
-  it('keep both pools with iTP Local and eTP Cluster with a node port (T11)', () => {
-    const of = service({ internalTrafficPolicy: 'Local', type: 'NodePort', ports: [nodePort] });
-    const forwarding = resolveOne(of, bothKinds);
-    expect(pools(forwarding)).toMatchObject({ cluster: [atA, atB], local: [atA] });
-    expect(frontends(forwarding)).toEqual([
-      'clusterIP 10.96.0.1:80 insideLocal',
-      'nodePort 30080 outside',
-    ]);
-  });
-
   const external = {
     type: 'LoadBalancer',
     externalTrafficPolicy: 'Local',
@@ -233,17 +200,6 @@ describe('traffic policies', () => {
       'externalIP 203.0.113.1:80 outsideLocal',
       'nodePort 30080 outsideLocal',
     ]);
-  });
-
-  it('drop clients outside without local endpoints: node and pods still reach the cluster pool', () => {
-    const forwarding = resolveOne(service({ ...external }), [slice({ [b]: ready })]);
-    expect(pools(forwarding)).toMatchObject({ cluster: [atB], local: [], hairpin: [] });
-    expect(pathsAt(forwarding, 'loadBalancerIP')).toBe('outsideElsewhere');
-  });
-
-  it('reject at every frontend if no endpoint is left (I68)', () => {
-    const forwarding = resolveOne(service({ ...external }), [slice({ [a]: unready })]);
-    expect(forwarding.frontends.map(({ paths }) => nameOf(paths))).toEqual(Array(4).fill('reject'));
   });
 
   it.each([
@@ -290,70 +246,6 @@ describe('traffic policies', () => {
       'loadBalancerIP 198.51.100.1:80 outside',
       'externalIP 203.0.113.1:80 outside',
     ]);
-  });
-});
-
-describe('terminating endpoints', () => {
-  const of = service({ type: 'NodePort', externalTrafficPolicy: 'Local', ports: [nodePort] });
-
-  it('are used by each pool separately if nothing there is ready (T12)', () => {
-    const forwarding = resolveOne(of, [slice({ [a]: drainingLocal, [b]: ready })]);
-    expect(pools(forwarding)).toEqual({
-      cluster: ['10.0.0.2:8080'],
-      local: ['10.0.0.1:8080'],
-      hairpin: ['10.0.0.1:8080'],
-      serving: ['10.0.0.1:8080', '10.0.0.2:8080'],
-    });
-  });
-
-  it('are used by both pools if nothing is ready anywhere, if they serve (T13)', () => {
-    const forwarding = resolveOne(of, [
-      slice({ [a]: drainingLocal, [b]: draining, [c]: stopping }),
-    ]);
-    expect(pools(forwarding)).toMatchObject({
-      cluster: ['10.0.0.1:8080', '10.0.0.2:8080'],
-      local: ['10.0.0.1:8080'],
-    });
-    expect(pathsAt(resolveOne(of, [slice({ [c]: stopping })]), 'nodePort')).toBe('reject');
-  });
-
-  it('are not used while a local endpoint is ready', () => {
-    const forwarding = resolveOne(of, [slice({ [a]: drainingLocal, [b]: readyLocal })]);
-    expect(pools(forwarding)).toMatchObject({
-      cluster: ['10.0.0.2:8080'],
-      local: ['10.0.0.2:8080'],
-      hairpin: ['10.0.0.2:8080'],
-    });
-  });
-
-  it('are the only unready ones in use: others only count as serving (T14, C92)', () => {
-    const forwarding = resolveOne(of, [slice({ [a]: { is: ['serving', 'local'] } })]);
-    expect(pools(forwarding)).toEqual({
-      cluster: [],
-      local: [],
-      hairpin: [],
-      serving: ['10.0.0.1:8080'],
-    });
-    expect(pathsAt(forwarding, 'clusterIP')).toBe('reject');
-  });
-});
-
-describe('the endpoints for conntrack cleanup', () => {
-  it('are all serving ones by address and port, regardless of policy and topology (C91)', () => {
-    const of = service({ internalTrafficPolicy: 'Local' });
-    const forwarding = resolveOne(of, [
-      slice({
-        [a]: { ...ready, zones: ['zone-b'] },
-        [b]: draining,
-        [c]: unready,
-        '10.0.0.4': stopping,
-      }),
-    ]);
-    expect(forwarding.serving.texts()).toEqual(['10.0.0.1:8080', '10.0.0.2:8080']);
-  });
-
-  it('are empty if the Service has no endpoint (C92)', () => {
-    expect(resolveOne(service(), [slice({ [a]: stopping })]).serving.length).toBe(0);
   });
 });
 
