@@ -169,8 +169,12 @@ test('/usr/bin/kube-proxy starts, too, under the name kube-proxy', async () => {
 
 test("a pod of `helm test` exits with the health of its node's Fairlead", async () => {
   const place = await nodePlace();
-  const pod = objectOf<V1Pod>('hardened-connect-time.yaml', 'Pod');
-  const container = pod.spec!.containers[0]!;
+  const pod = objectOf<V1Pod>('everything.yaml', 'Pod');
+  // The values of that pod name another port.
+  const container = {
+    ...pod.spec!.containers[0]!,
+    args: ['status', '--server', '127.0.0.1:10249'],
+  };
   const unreachable = run(place, container, { extraArgs: [] });
   expect(await unreachable.exitCode, unreachable.output()).toBe(3);
   const running = run(place, containerOf('kubeadm.yaml', 'fairlead')!);

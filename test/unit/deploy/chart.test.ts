@@ -30,7 +30,7 @@ describe.each(rendered)('%s', (name) => {
         labels: {
           'app.kubernetes.io/name': expect.any(String),
           'app.kubernetes.io/instance': expect.any(String),
-          'app.kubernetes.io/managed-by': 'Helm',
+          ...(name === 'everything.yaml' && { 'app.kubernetes.io/managed-by': 'Helm' }),
         },
       });
     }
@@ -150,7 +150,7 @@ describe('the chart with everything.yaml', () => {
 });
 
 it('the chart mounts only its own folder of /sys/fs/bpf from the node, and sysctls of the network', () => {
-  const { volumes } = objectOf<V1DaemonSet>('hardened-connect-time.yaml', 'DaemonSet').spec!
+  const { volumes } = objectOf<V1DaemonSet>('hardened-connect-time.diff', 'DaemonSet').spec!
     .template.spec!;
   const paths = volumes!.flatMap(({ hostPath }) => hostPath?.path ?? []);
   expect(paths.sort()).toEqual([
@@ -162,9 +162,9 @@ it('the chart mounts only its own folder of /sys/fs/bpf from the node, and sysct
 });
 
 it('the chart on EKS reads the configuration and the kubeconfig from its ConfigMaps', () => {
-  const { args, volumeMounts } = containerOf('eks.yaml', 'fairlead')!;
+  const { args, volumeMounts } = containerOf('eks.diff', 'fairlead')!;
   expect(args).toContain('--config=/var/lib/kube-proxy-config/config');
-  const { volumes } = objectOf<V1DaemonSet>('eks.yaml', 'DaemonSet').spec!.template.spec!;
+  const { volumes } = objectOf<V1DaemonSet>('eks.diff', 'DaemonSet').spec!.template.spec!;
   const mapAt = (path: string) => {
     const mount = volumeMounts!.find(({ mountPath }) => mountPath === path);
     return volumes!.find(({ name }) => name === mount?.name)?.configMap?.name;
@@ -194,7 +194,7 @@ it('the chart documents each value and its type', () => {
 
 /** The other release has the same with the name fairlead (scripts/manifests). */
 it('a canary is on the nodes of a label, selects its own pods, and has its own objects', () => {
-  const { selector, template } = objectOf<V1DaemonSet>('canary.yaml', 'DaemonSet').spec!;
+  const { selector, template } = objectOf<V1DaemonSet>('canary.diff', 'DaemonSet').spec!;
   const { nodeSelectorTerms } =
     template.spec!.affinity!.nodeAffinity!.requiredDuringSchedulingIgnoredDuringExecution!;
   const key = 'service-proxy-canary';
@@ -202,6 +202,6 @@ it('a canary is on the nodes of a label, selects its own pods, and has its own o
   const instance = { 'app.kubernetes.io/instance': 'fairlead-canary' };
   expect(selector.matchLabels).toMatchObject(instance);
   expect(template.metadata!.labels).toMatchObject(instance);
-  const names = readManifest('canary.yaml').map(({ metadata }) => (metadata as V1ObjectMeta).name);
+  const names = readManifest('canary.diff').map(({ metadata }) => (metadata as V1ObjectMeta).name);
   expect(new Set(names)).toEqual(new Set(['fairlead-canary']));
 });

@@ -20,19 +20,40 @@ export interface Manifest {
   readonly [field: string]: unknown;
 }
 
-/** What Helm would install for values that the manifests do not use. */
+/** For values that the manifests do not use: what Helm would install, or what they change in one. */
 export const rendered = [
   'everything.yaml',
-  'hardened-connect-time.yaml',
-  'eks.yaml',
-  'canary.yaml',
+  'hardened-connect-time.diff',
+  'eks.diff',
+  'canary.diff',
 ] as const;
 
 export function readManifest(name: string): Manifest[] {
+  return parseAllDocuments(textOf(name)).map((document) => document.toJS() as Manifest);
+}
+
+function textOf(name: string): string {
   const isShipped = (manifests as readonly string[]).includes(name);
   const folder = isShipped ? 'deploy/manifests' : 'test/unit/deploy/rendered';
   const text = readFileSync(join(root, folder, name), 'utf8');
-  return parseAllDocuments(text).map((document) => document.toJS() as Manifest);
+  if (!name.endsWith('.diff')) return text;
+  return changed(
+    textOf(name.startsWith('hardened') ? 'kubeadm-hardened.yaml' : 'kubeadm.yaml'),
+    text,
+  );
+}
+
+/** `text` after what diff(1) says. */
+function changed(text: string, diff: string): string {
+  const lines = text.split('\n');
+  for (const hunk of diff.split(/^(?=\d)/m).reverse()) {
+    const [, from = '', to = from, how = ''] = /^(\d+)(?:,(\d+))?([acd])/.exec(hunk) ?? [];
+    const added = hunk.split('\n').filter((line) => line.startsWith('> '));
+    const at = how === 'a' ? Number(from) : Number(from) - 1;
+    const gone = how === 'a' ? 0 : Number(to) - Number(from) + 1;
+    lines.splice(at, gone, ...added.map((line) => line.slice(2)));
+  }
+  return lines.join('\n');
 }
 
 /** The API types of objects that each API server has. */
