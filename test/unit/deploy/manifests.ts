@@ -20,7 +20,7 @@ export interface Manifest {
   readonly [field: string]: unknown;
 }
 
-/** For values that the manifests do not use: what Helm would install, or what they change in one. */
+/** For values that manifests do not use: what Helm would install, or what they change in one. */
 export const rendered = [
   'everything.yaml',
   'hardened-connect-time.diff',
