@@ -19,6 +19,7 @@ import { type Address, type Family, families, isLoopback } from '../net/address.
 import type { RunningEngine, Setting } from '../serve/ask/agent-state.ts';
 import type { EndpointHealth } from '../state/detection.ts';
 import { FrontendOwners, type ReadonlyOwners } from '../state/frontend-owners.ts';
+import { type FrontendsByFamily, FrontendsInForce } from '../state/frontends-in-force.ts';
 import { NamespaceShares } from '../state/namespace-shares.ts';
 import type { ResolveContext } from '../state/resolve.ts';
 import type { ClusterState, ServiceFollower } from '../state/store.ts';
@@ -77,6 +78,7 @@ interface Served {
   readonly config: ModeConfig;
   readonly planner: Planner;
   readonly sync: FamilySync;
+  readonly frontends: FrontendsInForce;
   readonly comparisons: Comparisons;
   readonly reconciler: ConntrackReconciler;
   /** Undefined: only rules translate connections. */
@@ -87,6 +89,7 @@ interface Served {
 
 export class Engine implements RunningEngine {
   readonly families: readonly FamilySync[];
+  readonly frontends: FrontendsByFamily;
   readonly #options: EngineOptions;
   readonly #served: readonly Served[];
   readonly #facts: NodeFacts;
@@ -140,6 +143,7 @@ export class Engine implements RunningEngine {
     }
     this.#served = settings.families.map((config) => this.#makeFamily(config));
     this.families = this.#served.map(({ sync }) => sync);
+    this.frontends = Object.fromEntries(this.#served.map((one) => [one.sync.family, one.frontends]));
     this.#verification = new Verification(this.families);
     this.#loop = new SyncLoop({
       state,
@@ -297,7 +301,8 @@ export class Engine implements RunningEngine {
     const isOnLocalhost = settings.localhost.includes(family);
     const sockets = isOnLocalhost ? localhost?.follower(config) : undefined;
     const environment = () => this.#facts.environment(family);
-    const reconciler = this.#makeReconciler(family);
+    const frontends = new FrontendsInForce(family);
+    const reconciler = this.#makeReconciler(frontends);
     const planner = mode.planner(config, environment());
     const maps = this.#makeMaps(config, environment(), () => sync.inStepAtMs);
     const filter = this.#makeFilter(config);
@@ -319,7 +324,7 @@ export class Engine implements RunningEngine {
     });
     const comparisons = this.#comparisonsOf(planner, sync);
     const followers = defined([filter, maps]);
-    return { config, planner, sync, comparisons, reconciler, maps, followers };
+    return { config, planner, sync, frontends, comparisons, reconciler, maps, followers };
   }
 
   #makeFilter(config: ModeConfig): FilterRules | undefined {
@@ -355,10 +360,10 @@ export class Engine implements RunningEngine {
     for (const follower of this.#of(event.family)!.followers) follower.listed();
   }
 
-  #makeReconciler(family: Family): ConntrackReconciler {
+  #makeReconciler(inForce: FrontendsInForce): ConntrackReconciler {
     const { clock, conntrack, conntrackObserver, interfaces, mode } = this.#options;
     return new ConntrackReconciler({
-      family,
+      inForce,
       conntrack,
       clock,
       observer: conntrackObserver,

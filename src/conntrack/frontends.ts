@@ -1,7 +1,6 @@
 import type { EndpointKey } from '../net/endpoint-list.ts';
-import { type FrontendKey, isNodePortKey } from '../state/frontend-key.ts';
-import type { Forwarding } from '../state/types.ts';
-import { eachSuspect, frontendKeys, noEndpoints } from './policy.ts';
+import type { FrontendKey } from '../state/frontend-key.ts';
+import { noEndpoints } from './policy.ts';
 
 /** The most endpoints that a frontend has lost in several changes: of more, the last ones count. */
 export const lostMax = 16_384;
@@ -11,9 +10,8 @@ const askedMost = 512;
 
 type Suspects = Map<FrontendKey, ReadonlySet<EndpointKey>>;
 
-/** The frontends of one family and protocol: who holds them, and which entries to examine. */
-export class Frontends {
-  readonly #held = new Map<FrontendKey, Forwarding>();
+/** The frontends of one family and protocol whose entries are to be examined. */
+export class SuspectFrontends {
   #fresh: Suspects = new Map();
   /**
    * What the change that was noted last has lost, by what was lost before. All frontends of a
@@ -22,11 +20,6 @@ export class Frontends {
   #joined = new Map<ReadonlySet<EndpointKey>, ReadonlySet<EndpointKey>>();
   #joinedWith = noEndpoints;
   #due: Suspects = new Map();
-
-  /** Frontends in force. */
-  get held(): ReadonlyMap<FrontendKey, Forwarding> {
-    return this.#held;
-  }
 
   /** Frontends whose entries are suspect since the last `ripen`, with the endpoints they lost. */
   get fresh(): ReadonlyMap<FrontendKey, ReadonlySet<EndpointKey>> {
@@ -41,27 +34,6 @@ export class Frontends {
   /** No entries must be examined, now or later. */
   get isClear(): boolean {
     return this.#due.size === 0 && this.#fresh.size === 0;
-  }
-
-  /** A change has come into force. */
-  changed(previous: Forwarding | undefined, next: Forwarding | undefined): void {
-    if (previous === next) return;
-    const after = new Set(frontendKeys(next));
-    for (const key of frontendKeys(previous)) {
-      if (after.has(key)) continue;
-      // Another one may have taken it already.
-      const holder = this.#held.get(key);
-      if (holder?.key === previous!.key) this.#held.delete(key);
-    }
-    for (const key of after) this.#held.set(key, next!);
-    eachSuspect(previous, next, (key, lost) => this.suspect(key, lost));
-  }
-
-  /**
-   * All node ports are suspect: clients may have sent to an address before it accepted node ports.
-   */
-  suspectNodePorts(): void {
-    for (const key of this.#held.keys()) if (isNodePortKey(key)) this.suspect(key, noEndpoints);
   }
 
   /**
@@ -95,9 +67,9 @@ export class Frontends {
   }
 
   /** Entries of the frontend are to be examined, those to these endpoints above all. */
-  suspect(key: FrontendKey, lost: ReadonlySet<EndpointKey>): void {
+  readonly suspect = (key: FrontendKey, lost: ReadonlySet<EndpointKey>): void => {
     this.#add(this.#fresh, key, lost);
-  }
+  };
 
   #add(to: Suspects, key: FrontendKey, lost: ReadonlySet<EndpointKey>): void {
     const known = to.get(key) ?? noEndpoints;

@@ -1,20 +1,16 @@
 /** Who fills the table of connection tracking. */
 import type { Conntrack } from '../kernel/conntrack.ts';
-import type { ConntrackEntries } from '../kernel/conntrack-entries.ts';
 import { orElse } from '../kernel/errors.ts';
-import { Address } from '../net/address.ts';
-import { type Protocol, protocols } from '../net/protocol.ts';
-import {
-  type ProgrammedFamily,
-  ServicesByFrontend,
-  type Whom,
-} from '../state/services-by-frontend.ts';
+import { protocols } from '../net/protocol.ts';
+import { nodePortKey } from '../state/frontend-key.ts';
+import { type FrontendsByFamily, type Whom, whomOf } from '../state/frontends-in-force.ts';
+import type { Forwarding } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { inTurns, Pacer } from '../time/pacer.ts';
 
 interface HoldersOptions {
   readonly conntrack: Conntrack;
-  readonly agent: { readonly families: readonly ProgrammedFamily[] };
+  readonly agent: { readonly engine: { readonly frontends: FrontendsByFamily } | undefined };
   readonly clock: Clock;
 }
 
@@ -42,11 +38,11 @@ export async function topOfConntrack(
   options: HoldersOptions,
   most: number,
 ): Promise<ConntrackHolders> {
-  const counts = new Map<Whom, number>();
+  const holders: ConntrackHolder[] = [];
   let [entries, others, complete] = [0, 0, true];
-  for (const { family, inForce } of options.agent.families) {
-    const { pause } = new Pacer(options.clock, sliceMs);
-    const services = await ServicesByFrontend.from(family, inForce.values(), pause);
+  const { pause } = new Pacer(options.clock, sliceMs);
+  for (const inForce of Object.values(options.agent.engine?.frontends ?? {})) {
+    const { family } = inForce;
     for (const protocol of protocols) {
       const request = { family, protocol, state: 'any', zone: 0 } as const;
       // The kernel may not track the protocol.
@@ -54,22 +50,20 @@ export async function topOfConntrack(
       if (dump === undefined) continue;
       complete &&= dump.complete;
       entries += dump.entries.length;
+      const held = inForce.of(protocol);
+      const counts = new Map<string, { readonly of: Forwarding; entries: number }>();
       await inTurns(Array(dump.entries.length).keys(), pause, (i) => {
-        const whom = services.at(destinationOf(dump.entries, i, protocol));
-        if (whom.service === '') others += 1;
-        else counts.set(whom, (counts.get(whom) ?? 0) + 1);
+        const port = dump.entries.port(i, 'originalDestination');
+        const of =
+          held.get(dump.entries.key(i, 'originalDestination')) ?? held.get(nodePortKey(port));
+        const count = of && counts.get(of.key);
+        if (of === undefined) others += 1;
+        else if (count === undefined) counts.set(of.key, { of, entries: 1 });
+        else count.entries += 1;
       });
+      for (const one of counts.values()) holders.push({ ...whomOf(one.of), entries: one.entries });
     }
   }
-  const holders = [...counts]
-    .map(([whom, held]) => ({ ...whom, entries: held }))
-    .sort((a, b) => b.entries - a.entries)
-    .slice(0, most);
-  return { entries, others, services: holders, complete };
-}
-
-function destinationOf(entries: ConntrackEntries, index: number, protocol: Protocol) {
-  const address = Address.from(entries.address(index, 'originalDestination'));
-  const port = entries.port(index, 'originalDestination');
-  return { address, port, protocol };
+  const services = holders.sort((a, b) => b.entries - a.entries).slice(0, most);
+  return { entries, others, services, complete };
 }

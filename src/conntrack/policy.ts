@@ -30,6 +30,7 @@ import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { type EndpointKey, EndpointList, endpointKeys } from '../net/endpoint-list.ts';
 import { endedBy } from '../state/endings.ts';
 import { type FrontendKey, frontendKey, nodePortKey } from '../state/frontend-key.ts';
+import type { Holders } from '../state/frontends-in-force.ts';
 import { leadsTo, type PoolName, poolNames } from '../state/paths.ts';
 import type { Forwarding } from '../state/types.ts';
 
@@ -170,8 +171,7 @@ function sameLists(a: Forwarding, b: Forwarding): boolean {
 
 /** By what entries of one family and protocol are selected. */
 export interface Criteria {
-  /** Frontends in force. */
-  readonly held: ReadonlyMap<FrontendKey, Forwarding>;
+  readonly held: Holders;
   /** The frontends whose entries are examined, each with endpoints that it had. */
   readonly suspects: ReadonlyMap<FrontendKey, ReadonlySet<EndpointKey>>;
   /** Frontends with endpoints that are gone so recently that their entries are left for later. */

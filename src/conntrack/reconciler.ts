@@ -16,15 +16,16 @@
 import type { Conntrack, ConntrackDump, ConntrackRequest } from '../kernel/conntrack.ts';
 import { ConntrackEntries } from '../kernel/conntrack-entries.ts';
 import { isAbsence, KernelError } from '../kernel/errors.ts';
-import type { Address, Family } from '../net/address.ts';
+import type { Address } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
-import type { FrontendKey } from '../state/frontend-key.ts';
+import { type FrontendKey, isNodePortKey } from '../state/frontend-key.ts';
+import type { FrontendsInForce, Holders } from '../state/frontends-in-force.ts';
 import type { Forwarding } from '../state/types.ts';
 import { type Clock, isDue } from '../time/clock.ts';
 import { restAfter } from '../time/rest.ts';
 import { Runner } from '../time/runner.ts';
 import type { ConntrackObserver } from './events.ts';
-import { Frontends } from './frontends.ts';
+import { SuspectFrontends } from './frontends.ts';
 import {
   abandoned,
   type Criteria,
@@ -32,7 +33,9 @@ import {
   destinationOf,
   eachAbandoned,
   eachEnded,
+  eachSuspect,
   ended,
+  noEndpoints,
 } from './policy.ts';
 
 /**
@@ -47,7 +50,8 @@ interface Accepting {
 }
 
 interface ConntrackReconcilerOptions {
-  readonly family: Family;
+  /** Nothing else changes it. Others read it. */
+  readonly inForce: FrontendsInForce;
   readonly conntrack: Conntrack;
   readonly clock: Pick<Clock, 'now' | 'after' | 'turn'>;
   readonly observer: ConntrackObserver;
@@ -101,9 +105,8 @@ interface Work {
   readonly protocol: Protocol;
   /** See `ConntrackRequest`. */
   readonly state: ConntrackRequest['state'];
-  readonly frontends: Frontends;
-  /** All frontends of the protocol in force. */
-  readonly held: ReadonlyMap<FrontendKey, Forwarding>;
+  readonly frontends: SuspectFrontends;
+  readonly held: Holders;
   /** How long after an endpoint is gone entries to it are examined. */
   readonly graceMs: number;
   /** How long after a pass the next one comes; not less than `graceMs`. */
@@ -147,7 +150,7 @@ export class ConntrackReconciler {
 
   constructor(options: ConntrackReconcilerOptions) {
     this.#options = options;
-    const { clock, untranslated = 'wrong' } = options;
+    const { clock, inForce, untranslated = 'wrong' } = options;
     // It does not rest with the passes: whoever causes these does not keep others from being asked.
     this.#asking = new Runner({
       clock,
@@ -159,7 +162,9 @@ export class ConntrackReconciler {
       work: () => this.#run(),
       restMs: (tookMs) => restAfter(tookMs - this.#settlingMs, restFactor),
     });
-    const work = (protocol: Protocol): Work => newWork(protocol, untranslated);
+    const work = (protocol: Protocol): Work => {
+      return newWork(protocol, inForce.of(protocol), untranslated);
+    };
     this.#work = { UDP: work('UDP'), SCTP: work('SCTP'), TCP: work('TCP') };
     this.#endings = onRequest(this.#work.TCP, { state: 'any', select: ended });
     this.#rescues = onRequest(this.#work.TCP, { state: 'unanswered', select: abandoned });
@@ -176,10 +181,11 @@ export class ConntrackReconciler {
   changed(previous: Forwarding | undefined, next: Forwarding | undefined): void {
     const servicePort = (next ?? previous)?.servicePort;
     if (servicePort === undefined) return;
-    this.#work[servicePort.protocol].frontends.changed(previous, next);
+    this.#options.inForce.changed(previous, next);
+    eachSuspect(previous, next, this.#work[servicePort.protocol].frontends.suspect);
     if (servicePort.protocol !== 'TCP') return;
-    eachEnded(previous, next, (key, lost) => this.#endings.frontends.suspect(key, lost));
-    eachAbandoned(previous, next, (key, lost) => this.#rescues.frontends.suspect(key, lost));
+    eachEnded(previous, next, this.#endings.frontends.suspect);
+    eachAbandoned(previous, next, this.#rescues.frontends.suspect);
   }
 
   /**
@@ -218,7 +224,9 @@ export class ConntrackReconciler {
     const previous = this.#nodePortAddresses;
     this.#nodePortAddresses = next;
     if (previous === next || previous === 'all') return;
-    for (const { frontends } of Object.values(this.#work)) frontends.suspectNodePorts();
+    for (const { frontends, held } of Object.values(this.#work)) {
+      for (const key of held.keys()) if (isNodePortKey(key)) frontends.suspect(key, noEndpoints);
+    }
   }
 
   /** Makes due what does not wait for a sweep, and plans passes. */
@@ -274,7 +282,8 @@ export class ConntrackReconciler {
 
   /** Undefined = do not try again. */
   #retryAtMs(work: Work, error: Error): number | undefined {
-    const { family, clock, observer } = this.#options;
+    const { clock, inForce, observer } = this.#options;
+    const { family } = inForce;
     const { protocol } = work;
     work.failures += 1;
     const again = work.failures <= attemptsMax;
@@ -300,14 +309,15 @@ export class ConntrackReconciler {
 
   /** One request of all entries, or one for each of a few frontends. */
   #requests({ frontends: { due }, narrowDumpsMax, protocol, state }: Work): ConntrackRequest[] {
-    const { family } = this.#options;
+    const { family } = this.#options.inForce;
     const all = { family, protocol, state, zone };
     if (due.size > narrowDumpsMax) return [all];
     return [...due.keys()].map((key) => ({ ...all, destination: destinationOf(family, key) }));
   }
 
   async #examine(work: Work, request: ConntrackRequest, criteria: Criteria): Promise<void> {
-    const { family, conntrack, clock, observer } = this.#options;
+    const { conntrack, clock, inForce, observer } = this.#options;
+    const { family } = inForce;
     const { protocol } = work;
     const startedMs = clock.now();
     const { entries } = await wholeDump(conntrack, request);
@@ -337,13 +347,13 @@ export class ConntrackReconciler {
     { select }: Work,
     criteria: Criteria,
   ): Promise<ConntrackEntries> {
-    const { family, clock } = this.#options;
+    const { clock, inForce } = this.#options;
     const found: ConntrackEntries[] = [];
     for (let at = 0; at < entries.length && !this.#passes.isStopped; at += chunkEntries) {
       if (at > 0) await clock.turn();
       found.push(select(entries.slice(at, at + chunkEntries), criteria));
     }
-    return ConntrackEntries.concat(family, found);
+    return ConntrackEntries.concat(inForce.family, found);
   }
 
   /**
@@ -373,13 +383,16 @@ export class ConntrackReconciler {
   }
 }
 
-function newWork(protocol: Protocol, untranslated: Criteria['untranslated']): Work {
-  const frontends = new Frontends();
+function newWork(
+  protocol: Protocol,
+  held: Holders,
+  untranslated: Criteria['untranslated'],
+): Work {
   return {
     protocol,
-    frontends,
+    frontends: new SuspectFrontends(),
+    held,
     untranslated,
-    held: frontends.held,
     // Answered TCP connections are left alone.
     state: protocol === 'TCP' ? 'unanswered' : 'any',
     graceMs: graceMs[protocol],
@@ -395,7 +408,7 @@ function newWork(protocol: Protocol, untranslated: Criteria['untranslated']): Wo
 /** Work on the same frontends for Services that ask for it: it costs nothing for others. */
 function onRequest({ held, protocol }: Work, other: Pick<Work, 'state' | 'select'>): Work {
   const soon = { graceMs: 0, intervalMs: 0 };
-  return { ...newWork(protocol, 'right'), ...other, ...soon, held, narrowDumpsMax: 8 };
+  return { ...newWork(protocol, held, 'right'), ...other, ...soon, narrowDumpsMax: 8 };
 }
 
 function isHeldBy({ held }: Work, key: FrontendKey, isOne: (of: Forwarding) => boolean): boolean {

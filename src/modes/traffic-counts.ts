@@ -1,6 +1,7 @@
 /** Counts of traffic that a mode reads from the kernel. */
+
+import type { Destination } from '../state/frontends-in-force.ts';
 import { levelWithin } from '../state/level.ts';
-import type { Destination } from '../state/services-by-frontend.ts';
 import { inTurns, type Pause } from '../time/pacer.ts';
 
 /** Why a connection was refused. */

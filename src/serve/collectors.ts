@@ -23,11 +23,7 @@ import type { Descriptors } from '../modes/sockets/descriptors.ts';
 import { Address, type Family, families, formatEndpoint } from '../net/address.ts';
 import { resources } from '../state/change.ts';
 import { isElsewhere } from '../state/paths.ts';
-import {
-  type ProgrammedFamily,
-  ServicesByFrontend,
-  type Whom,
-} from '../state/services-by-frontend.ts';
+import type { FrontendsByFamily, Whom } from '../state/frontends-in-force.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { FamilySync } from '../sync/family.ts';
 import { systemClock } from '../time/clock.ts';
@@ -364,7 +360,7 @@ export function ipvsMetrics(
   const read = () =>
     readings.of('', async () => {
       const all = areCounted() ? await readIPVS(agent.kernel) : [];
-      const shown = await sharedOut(all, familiesOf(agent), pause);
+      const shown = await sharedOut(all, agent.engine?.frontends ?? {}, pause);
       return { shown, leftOut: all.length - shown.length };
     });
   for (const name of Object.keys(ipvsCounters) as (keyof typeof ipvsCounters)[]) {
@@ -391,19 +387,15 @@ export function ipvsMetrics(
 /** Those that have series: namespaces with many have the same number. */
 async function sharedOut(
   all: readonly IPVSRecord[],
-  families: readonly ProgrammedFamily[],
+  frontends: FrontendsByFamily,
   pause: Pause,
 ): Promise<readonly IPVSRecord[]> {
   if (all.length <= ipvsServersMax) return all;
-  const services = new Map<Family, ServicesByFrontend>();
-  for (const { family, inForce } of families) {
-    services.set(family, await ServicesByFrontend.from(family, inForce.values(), pause));
-  }
   const owned: { readonly namespace: string; readonly record: IPVSRecord }[] = [];
   await inTurns(all, pause, (record) => {
     const address = Address.from(record.address);
     const at = { address, port: record.port, protocol: protocolOf(record.protocol) };
-    owned.push({ namespace: services.get(address.family)?.at(at).namespace ?? '', record });
+    owned.push({ namespace: frontends[address.family]?.at(at).namespace ?? '', record });
   });
   return (await fairShares(owned, ipvsServersMax, pause)).map(({ record }) => record);
 }

@@ -2,7 +2,7 @@
 import type { Registry } from 'prom-client';
 import type { MapView } from '../connect-time/maps/facts.ts';
 import type { Family } from '../net/address.ts';
-import type { ProgrammedFamily } from '../state/services-by-frontend.ts';
+import type { ProgrammedFamily } from '../state/frontends-in-force.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import type { AgentState } from './ask/agent-state.ts';

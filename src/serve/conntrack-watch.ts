@@ -4,7 +4,7 @@ import { type ConntrackLosses, conntrackLosses, conntrackUse } from '../host/con
 import type { HostFiles } from '../host/files.ts';
 import type { Conntrack } from '../kernel/conntrack.ts';
 import { formatServicePort } from '../net/protocol.ts';
-import type { ProgrammedFamily } from '../state/services-by-frontend.ts';
+import type { FrontendsByFamily } from '../state/frontends-in-force.ts';
 import { type Clock, pause } from '../time/clock.ts';
 import type { ClusterEvents } from './cluster-events.ts';
 import type { Logger } from './log.ts';
@@ -14,7 +14,7 @@ interface ConntrackWatchOptions {
   readonly host?: HostFiles;
   readonly clock: Clock;
   readonly conntrack: Conntrack;
-  readonly agent: { readonly families: readonly ProgrammedFamily[] };
+  readonly agent: { readonly engine: { readonly frontends: FrontendsByFamily } | undefined };
   readonly log: Logger;
   /** Also creates an event. */
   readonly events: Pick<ClusterEvents, 'aboutNode'>;

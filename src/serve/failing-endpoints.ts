@@ -3,7 +3,7 @@
  * them. What it counted is compared with what it counted before, so that a connection counts as
  * failed until its endpoint has answered any.
  */
-import type { Whom } from '../state/services-by-frontend.ts';
+import type { Whom } from '../state/frontends-in-force.ts';
 import type { Pause } from '../time/pacer.ts';
 
 /** What became of connections between two readings. */

@@ -15,20 +15,15 @@ import { type EndpointKey, endpointKey } from '../net/endpoint-list.ts';
 import { parseEndpoint } from '../net/host-port.ts';
 import type { List } from '../net/list.ts';
 import type { Protocol } from '../net/protocol.ts';
-import {
-  type Destination,
-  type ProgrammedFamily,
-  ServicesByFrontend,
-  type Whom,
-} from '../state/services-by-frontend.ts';
+import type {
+  Destination,
+  FrontendsByFamily,
+  FrontendsInForce,
+  ProgrammedFamily,
+  Whom,
+} from '../state/frontends-in-force.ts';
 import type { ServiceFollower } from '../state/store.ts';
-import {
-  type ForwardingsByKey,
-  forwardingId,
-  forwardingKey,
-  objectKey,
-  type ServicePort,
-} from '../state/types.ts';
+import { forwardingId, forwardingKey, objectKey, type ServicePort } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { inTurns, Pacer, type Pause } from '../time/pacer.ts';
 import { RecentResults } from '../time/recent.ts';
@@ -82,7 +77,12 @@ interface Counted {
   readonly config: Pick<Config, 'serviceMetrics'>;
   readonly mode: ModeFacts;
   /** The maps of connect-time translation, which bypasses the rules. */
-  readonly engine: { readonly connectTime: Pick<Placement, 'directory'> | undefined } | undefined;
+  readonly engine:
+    | {
+        readonly connectTime: Pick<Placement, 'directory'> | undefined;
+        readonly frontends: FrontendsByFamily;
+      }
+    | undefined;
   readonly families: readonly ProgrammedFamily[];
   readonly state: {
     service(key: string): { readonly ports: List<ServicePortName> } | undefined;
@@ -157,7 +157,7 @@ export class ServiceCounters {
   }
 
   async #read(): Promise<Traffic | undefined> {
-    const { clock, config, families, mode } = this.#agent;
+    const { clock, config, engine, mode } = this.#agent;
     if (!config.serviceMetrics || mode.trafficCounts === undefined) {
       this.#entries.clear();
       for (const last of Object.values(this.#last)) last.clear();
@@ -169,7 +169,7 @@ export class ServiceCounters {
     const before = { ...this.#total };
     this.#total.readAtMs = readAtMs;
     this.#opened = new Map();
-    for (const { family, inForce } of families) await this.#readFamily(mode, family, inForce);
+    for (const one of Object.values(engine?.frontends ?? {})) await this.#readFamily(mode, one);
     const { pause } = new Pacer(clock, sliceMs);
     await this.#forgetGone(pause);
     await this.#failing.prune(readAtMs, inUse(this.#agent.families), pause);
@@ -228,10 +228,10 @@ export class ServiceCounters {
   }
 
   /** A family that can't be read keeps its last values, so that the other one is still reported. */
-  async #readFamily(mode: ModeFacts, family: Family, inForce: ForwardingsByKey): Promise<void> {
+  async #readFamily(mode: ModeFacts, frontends: FrontendsInForce): Promise<void> {
+    const { family } = frontends;
     const { clock, engine, kernel } = this.#agent;
     const { pause } = new Pacer(clock, sliceMs);
-    const services = await ServicesByFrontend.from(family, inForce.values(), pause);
     const last = this.#last[family];
     await inTurns(this.#entries.values(), pause, (entry) => {
       if (entry.family !== family) return;
@@ -241,7 +241,7 @@ export class ServiceCounters {
     const news: News = new Map();
     const counted = (count: Count): string => {
       const more = last.more(count);
-      const whom = services.at(count.destination);
+      const whom = frontends.at(count.destination);
       if (isOf(whom, count)) this.#add(this.#entryOf(whom), count, more, news);
       return whom.namespace;
     };

@@ -9,6 +9,7 @@ import { ConntrackEntries, IPS } from '../../src/kernel/conntrack-entries.ts';
 import { conntrackReplies, conntrackRequests } from '../../src/kernel/conntrack-ops.ts';
 import { replies } from '../../src/kernel/ops.ts';
 import { RecordWriter, readRecords } from '../../src/kernel/records.ts';
+import { FrontendsInForce } from '../../src/state/frontends-in-force.ts';
 import { systemClock } from '../../src/time/clock.ts';
 import { dns } from '../unit/conntrack/build.ts';
 import { address } from '../unit/state/build.ts';
@@ -326,7 +327,7 @@ describe('a flow whose endpoint is removed', () => {
     const after = dns([second], fields);
     const events: ConntrackEvent[] = [];
     const reconciler = new ConntrackReconciler({
-      family,
+      inForce: new FrontendsInForce(family),
       conntrack: network.conntrack,
       clock: systemClock,
       observer: (event) => events.push(event),

@@ -34,7 +34,13 @@ import {
 import type { Outcome } from '../lab/outcome.ts';
 import { untilReleased } from '../lab/owners.ts';
 import { answerMs, hangsMs, paced } from '../lab/pace.ts';
-import { all, clusterIP, forwarding, pool } from '../unit/modes/nftables/forwardings.ts';
+import {
+  all,
+  byFrontend,
+  clusterIP,
+  forwarding,
+  pool,
+} from '../unit/modes/nftables/forwardings.ts';
 import { fairleadInside } from './fairlead-inside.ts';
 import { cleanup, fairlead, type LogLine, type MeasuredProxy } from './fairlead-proxy.ts';
 
@@ -205,7 +211,7 @@ test('the Services that fill the table of connection tracking are named', async 
   await connect(web, 40);
   await connect(sticky, 20);
   const conntrack = openConntrack({ netns: lab.node.namespacePath });
-  const agent = { families: [{ family: 'IPv4', inForce }] } as const;
+  const agent = { engine: { frontends: byFrontend(inForce) } };
   const { services: holders } = await topOfConntrack({ conntrack, agent, clock: systemClock }, 5);
   conntrack.close();
   expect(holders.map(({ service }) => service)).toEqual(['web', 'sticky']);

@@ -8,7 +8,7 @@ import { RecordWriter } from '../../kernel/records.ts';
 import { binary } from '../../modes/elements.ts';
 import { beyondShares, type CountTaker } from '../../modes/traffic-counts.ts';
 import { type Family, formatEndpoint } from '../../net/address.ts';
-import type { Destination } from '../../state/services-by-frontend.ts';
+import type { Destination } from '../../state/frontends-in-force.ts';
 import type { Pause } from '../../time/pacer.ts';
 import { countedBytes, readCountedKey } from './layout.ts';
 import { readMap } from './read-map.ts';

@@ -10,7 +10,7 @@ import { readRule } from '../../kernel/xt/compile.ts';
 import type { XtRule } from '../../kernel/xt/rule.ts';
 import { addressBytes, type Family } from '../../net/address.ts';
 import { frontendKey } from '../../state/frontend-key.ts';
-import type { Destination } from '../../state/services-by-frontend.ts';
+import type { Destination } from '../../state/frontends-in-force.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
 import type { Count, RefusalReason } from '../traffic-counts.ts';
 import type { TableChain } from './layout.ts';

@@ -5,7 +5,7 @@ import { readEntries } from '../../kernel/nft/entries.ts';
 import { dumpShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
 import type { Reply, Request } from '../../kernel/ops.ts';
 import { Address, type Family, formatEndpoint } from '../../net/address.ts';
-import type { Destination } from '../../state/services-by-frontend.ts';
+import type { Destination } from '../../state/frontends-in-force.ts';
 import type { Pause } from '../../time/pacer.ts';
 import { binary, destinationKey } from '../elements.ts';
 import { readCountings, refusalCountings } from '../nft-table/traffic.ts';

@@ -8,7 +8,7 @@ import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { Address, addressBytes, type Family, formatEndpoint } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
-import type { Destination } from '../../state/services-by-frontend.ts';
+import type { Destination } from '../../state/frontends-in-force.ts';
 import type { Pause } from '../../time/pacer.ts';
 import { binary } from '../elements.ts';
 import {

@@ -15,6 +15,7 @@ import type { Condition, ServerVersion } from '../../source/source.ts';
 import type { Resource } from '../../state/change.ts';
 import type { DetectionView } from '../../state/detection.ts';
 import type { ReadonlyOwners } from '../../state/frontend-owners.ts';
+import type { FrontendsByFamily } from '../../state/frontends-in-force.ts';
 import type { HeapGuard } from '../../state/heap-guard.ts';
 import type { ResolveContext } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
@@ -106,6 +107,7 @@ export interface Setting {
 /** The part of an engine that answers need. */
 export interface RunningEngine {
   readonly families: readonly FamilySync[];
+  readonly frontends: FrontendsByFamily;
   /** Undefined: the engine does not serve this family. */
   setting(family: Family): Setting | undefined;
   /** Compares the kernel with what is in force. Undefined: changes interrupted it each time. */

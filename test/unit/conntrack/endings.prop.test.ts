@@ -7,6 +7,7 @@ import { expect, it } from 'vitest';
 import { ConntrackReconciler } from '../../../src/conntrack/reconciler.ts';
 import { formatAddress } from '../../../src/net/address.ts';
 import type { Endings } from '../../../src/state/endings.ts';
+import { FrontendsInForce } from '../../../src/state/frontends-in-force.ts';
 import { finish } from '../../../src/state/steps.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
 import { Departures } from '../../../src/sync/departures.ts';
@@ -92,7 +93,7 @@ class World {
     },
   });
   readonly #reconciler = new ConntrackReconciler({
-    family: 'IPv4',
+    inForce: new FrontendsInForce('IPv4'),
     conntrack: this.conntrack,
     clock: this.clock,
     observer: () => undefined,

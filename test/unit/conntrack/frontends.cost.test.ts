@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { Frontends } from '../../../src/conntrack/frontends.ts';
+import { SuspectFrontends } from '../../../src/conntrack/frontends.ts';
+import { eachSuspect } from '../../../src/conntrack/policy.ts';
 import { ips } from '../state/build.ts';
 import { growth, stepsTaken } from '../state/steps-taken.ts';
 import { dns } from './build.ts';
@@ -11,8 +12,8 @@ it('frontends that lose endpoints again and again share what they have lost', ()
       return dns(own, { externalIPs: ips(count) });
     });
     return () => {
-      const frontends = new Frontends();
-      for (const [i, next] of lives.entries()) frontends.changed(lives[i - 1], next);
+      const frontends = new SuspectFrontends();
+      for (const [i, next] of lives.entries()) eachSuspect(lives[i - 1], next, frontends.suspect);
       const all = [...frontends.fresh.values()];
       expect([all.length, new Set(all).size, all[0]!.size]).toEqual([count + 1, 1, 300]);
     };
@@ -26,10 +27,10 @@ it('the cost of suspect frontends is proportional to their number', () => {
     const before = dns(['10.0.0.1'], { externalIPs: ips(count) });
     const after = dns(['10.0.0.2'], { externalIPs: ips(count) });
     return () => {
-      const frontends = new Frontends();
-      frontends.changed(undefined, before);
-      frontends.changed(before, after);
-      frontends.changed(after, undefined);
+      const frontends = new SuspectFrontends();
+      eachSuspect(undefined, before, frontends.suspect);
+      eachSuspect(before, after, frontends.suspect);
+      eachSuspect(after, undefined, frontends.suspect);
     };
   };
   expect(growth(work, 500)).toBeLessThan(5);

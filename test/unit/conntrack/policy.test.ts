@@ -1,8 +1,14 @@
 /** What the model of `reconciler.prop.test.ts` does not have. */
 import { describe, expect, it } from 'vitest';
-import { Frontends } from '../../../src/conntrack/frontends.ts';
-import { contradicting, destinationOf, frontendKeys } from '../../../src/conntrack/policy.ts';
+import { SuspectFrontends } from '../../../src/conntrack/frontends.ts';
+import {
+  contradicting,
+  destinationOf,
+  eachSuspect,
+  frontendKeys,
+} from '../../../src/conntrack/policy.ts';
 import { formatAddress } from '../../../src/net/address.ts';
+import { FrontendsInForce } from '../../../src/state/frontends-in-force.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { type FakeEntry, packedEntries } from '../../fake/conntrack.ts';
 import { address, draining, ready, stopping, unready } from '../state/build.ts';
@@ -21,11 +27,11 @@ interface Circumstances {
 /** Which of the entries, each `DESTINATION < REPLY SOURCE`, contradict after the changes. */
 function stale(steps: readonly Step[], entries: readonly string[], given: Circumstances = {}) {
   const { earlier = [], nodes = [nodeAddress], untranslated = 'wrong' } = given;
-  const frontends = new Frontends();
-  for (const [previous, next] of earlier) frontends.changed(previous, next);
+  const frontends = new SuspectFrontends();
+  for (const [previous, next] of earlier) eachSuspect(previous, next, frontends.suspect);
   frontends.ripen();
   frontends.clear();
-  for (const [previous, next] of steps) frontends.changed(previous, next);
+  for (const [previous, next] of steps) eachSuspect(previous, next, frontends.suspect);
   frontends.ripen();
   const of = entries.map((text): FakeEntry => {
     const [to = '', answeredBy = ''] = text.split(' < ');
@@ -33,8 +39,10 @@ function stale(steps: readonly Step[], entries: readonly string[], given: Circum
     return { protocol: 'UDP', from, to, answeredBy };
   });
   const family = entries[0]!.startsWith('[') ? 'IPv6' : 'IPv4';
+  const inForce = new FrontendsInForce(family);
+  for (const [previous, next] of [...earlier, ...steps]) inForce.changed(previous, next);
   const found = contradicting(packedEntries(family, of), {
-    held: frontends.held,
+    held: inForce.of('UDP'),
     suspects: frontends.due,
     spared: frontends.fresh,
     nodePortAddresses: () => nodes.map(address),
@@ -177,8 +185,8 @@ describe('a change that removes nothing, such as', () => {
       dns(['10.244.0.1', '10.244.0.2'], { internalTrafficPolicy: 'Local' }),
     ],
   ])('looks at no entry: %s', (_, previous, next) => {
-    const frontends = new Frontends();
-    frontends.changed(previous, next);
+    const frontends = new SuspectFrontends();
+    eachSuspect(previous, next, frontends.suspect);
     expect([...frontends.fresh.keys()]).toEqual([]);
   });
 });

@@ -4,6 +4,7 @@ import { expect, it } from 'vitest';
 import { ConntrackReconciler } from '../../../src/conntrack/reconciler.ts';
 import { formatAddress } from '../../../src/net/address.ts';
 import type { Protocol } from '../../../src/net/protocol.ts';
+import { FrontendsInForce } from '../../../src/state/frontends-in-force.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { FakeConntrack, type FakeEntry } from '../../fake/conntrack.ts';
 import { address } from '../state/build.ts';
@@ -101,7 +102,7 @@ class World {
 
   constructor(conntrack: FakeConntrack) {
     this.reconciler = new ConntrackReconciler({
-      family: 'IPv4',
+      inForce: new FrontendsInForce('IPv4'),
       conntrack,
       clock: this.clock,
       observer: () => undefined,

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ConntrackEvent } from '../../../src/conntrack/events.ts';
 import { ConntrackReconciler } from '../../../src/conntrack/reconciler.ts';
 import { formatAddress } from '../../../src/net/address.ts';
+import { FrontendsInForce } from '../../../src/state/frontends-in-force.ts';
 import { allPaths } from '../../../src/state/paths.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { FakeConntrack, kernelRefusal } from '../../fake/conntrack.ts';
@@ -20,7 +21,7 @@ class World {
   readonly conntrack = new FakeConntrack();
   readonly events: ConntrackEvent[] = [];
   readonly reconciler = new ConntrackReconciler({
-    family: 'IPv4',
+    inForce: new FrontendsInForce('IPv4'),
     conntrack: this.conntrack,
     clock: this.clock,
     observer: (event) => this.events.push(event),

@@ -2,6 +2,7 @@
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { ConntrackEvent } from '../../../src/conntrack/events.ts';
 import { ConntrackReconciler } from '../../../src/conntrack/reconciler.ts';
+import { FrontendsInForce } from '../../../src/state/frontends-in-force.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { FakeConntrack, type FakeEntry } from '../../fake/conntrack.ts';
 import { ToyClock } from '../sync/double.ts';
@@ -69,7 +70,7 @@ class World {
   readonly services = ofAllKinds(1);
   readonly others = ofAllKinds(101);
   readonly reconciler = new ConntrackReconciler({
-    family: 'IPv4',
+    inForce: new FrontendsInForce('IPv4'),
     conntrack: this.conntrack,
     clock: this.clock,
     observer: (event) => this.events.push(event),

@@ -6,7 +6,7 @@ import { conntrackTableMetrics } from '../../../src/serve/collectors.ts';
 import { watchConntrack } from '../../../src/serve/conntrack-watch.ts';
 import { loggerTo } from '../../../src/serve/log.ts';
 import { FakeConntrack } from '../../fake/conntrack.ts';
-import { all, clusterIP, forwarding, pool } from '../modes/nftables/forwardings.ts';
+import { all, byFrontend, clusterIP, forwarding, pool } from '../modes/nftables/forwardings.ts';
 import { ToyClock } from '../sync/double.ts';
 
 /** A machine whose table holds at most 1,000 entries. */
@@ -65,7 +65,7 @@ function watched(machine: Machine, conntrack = connections()) {
   const ending = new AbortController();
   const log = loggerTo({ write: (line) => lines.push(JSON.parse(line)) }, 0);
   const events = { aboutNode: (_: NodeReason, note: string) => void notes.push(note) };
-  const agent = { families: [{ family: 'IPv4', inForce: services }] } as const;
+  const agent = { engine: { frontends: byFrontend(services) } };
   const options = { host: machine, clock, conntrack, agent, log, events };
   const done = watchConntrack(options, ending.signal);
   const stop = (): Promise<void> => {

@@ -7,7 +7,7 @@ import { FailingEndpoints, failingMax, firstOfEach } from '../../../src/serve/fa
 import { ServiceCounters } from '../../../src/serve/service-counters.ts';
 import { systemClock } from '../../../src/time/clock.ts';
 import { noPause } from '../../../src/time/pacer.ts';
-import { all, forwarding, pool } from '../modes/nftables/forwardings.ts';
+import { all, byFrontend, forwarding, pool } from '../modes/nftables/forwardings.ts';
 
 const failed = { tried: 10, answered: 0, reset: 0 };
 const later = 60_000;
@@ -95,7 +95,7 @@ it('counts of many endpoints are taken in many turns of the event loop', async (
     },
     config: { serviceMetrics: true },
     mode,
-    engine: undefined,
+    engine: { connectTime: undefined, frontends: byFrontend(all(web)) },
     families: [{ family: 'IPv4', inForce: all(web) }],
     problemIndex: { resolved() {} },
     state: { service: () => ({ ports: [{ name: '', protocol: 'TCP' }] }) },

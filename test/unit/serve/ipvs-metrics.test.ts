@@ -8,9 +8,9 @@ import { settingsOf } from '../../../src/modes/ipvs/service-writer.ts';
 import type { RunningEngine } from '../../../src/serve/ask/agent-state.ts';
 import { ipvsMetrics } from '../../../src/serve/collectors.ts';
 import { ipvsServersMax } from '../../../src/serve/metric-table.ts';
-import type { ProgrammedFamily } from '../../../src/state/services-by-frontend.ts';
+import type { FrontendsByFamily } from '../../../src/state/frontends-in-force.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
-import { all, clusterIP, forwarding, pool } from '../modes/nftables/forwardings.ts';
+import { all, byFrontend, clusterIP, forwarding, pool } from '../modes/nftables/forwardings.ts';
 import { address } from '../state/build.ts';
 
 /** A virtual service with this number of real servers: 10.244.0.5 and those after it. */
@@ -40,12 +40,12 @@ function servingKernel(): FakeKernel {
 function agent(
   kernel: FakeKernel,
   counters = true,
-  families: readonly ProgrammedFamily[] = [],
+  frontends: FrontendsByFamily = {},
 ): Parameters<typeof ipvsMetrics>[1] {
   return {
     kernel,
     config: { ipvs: { counters } } as Config,
-    engine: { families } as RunningEngine,
+    engine: { frontends } as RunningEngine,
     mode: ipvsMode,
   };
 }
@@ -86,7 +86,7 @@ describe('metrics of virtual services', () => {
     };
     const inForce = all(of('web', 'bank', '10.96.0.1'), of('wide', 'tenant', '10.96.0.2'));
     const registry = new Registry();
-    ipvsMetrics(registry, agent(kernel, true, [{ family: 'IPv4', inForce }]));
+    ipvsMetrics(registry, agent(kernel, true, byFrontend(inForce)));
     const lines = (await registry.metrics()).split('\n');
     const connections = lines.filter((line) => line.startsWith('fairlead_ipvs_connections_total{'));
     expect(connections).toHaveLength(ipvsServersMax);

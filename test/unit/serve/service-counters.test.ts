@@ -11,7 +11,7 @@ import { serviceMetrics } from '../../../src/serve/collectors.ts';
 import { servicePortsMax } from '../../../src/serve/metric-table.ts';
 import { isFault, readingsKept, ServiceCounters } from '../../../src/serve/service-counters.ts';
 import { forwardingId } from '../../../src/state/types.ts';
-import { all, clusterIP, forwarding, pool } from '../modes/nftables/forwardings.ts';
+import { all, byFrontend, clusterIP, forwarding, pool } from '../modes/nftables/forwardings.ts';
 import { address } from '../state/build.ts';
 import { ToyClock } from '../sync/double.ts';
 
@@ -30,7 +30,6 @@ class Node {
   readonly clock = new ToyClock();
   config = { serviceMetrics: true };
   readonly kernel = {} as Kernel;
-  readonly engine = undefined;
   mode: ModeFacts = {
     ...nftablesMode,
     trafficCounts: async (_kernel, _family, _pause, told) => this.counts.forEach(told),
@@ -40,6 +39,10 @@ class Node {
   };
   readonly problemIndex = { resolved: (service: string) => void this.noticed.push(service) };
   readonly counters = new ServiceCounters(this);
+
+  get engine() {
+    return { connectTime: undefined, frontends: byFrontend(this.inForce, this.family) };
+  }
 
   get families() {
     return [{ family: this.family, inForce: this.inForce }];

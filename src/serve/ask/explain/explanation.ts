@@ -20,7 +20,7 @@ import { withoutHolder } from './no-holder.ts';
 import { nodeWarningsOf, obstaclesOf, unroutable } from './obstacles.ts';
 import { pathOf } from './path.ts';
 import { externalTargets, type Question, readQuestion, type Target } from './question.ts';
-import { claimed, type Holder, searchBoth } from './search.ts';
+import { type Holder, holderAt, searchBoth } from './search.ts';
 import { seenOf } from './selection.ts';
 import { isInForce, warningsOf } from './warnings.ts';
 
@@ -37,7 +37,7 @@ export async function explanationOf(
     query.get('from') === 'outside'
       ? externalTargets(asked, (family) => nodePortAddress(engine, family))
       : [];
-  const targets = external.length > 0 ? external : targetsOf(asked, { agent, engine });
+  const targets = external.length > 0 ? external : targetsOf(asked, engine);
   const all: Explained[] = [];
   for (const target of targets)
     all.push(await explainTarget({ agent, engine, query }, target, pacer));
@@ -119,13 +119,10 @@ function nodePortAddress(engine: RunningEngine, family: Family): Address | undef
 
 type Place = Pick<ExplainInput, 'agent' | 'engine'>;
 
-function targetsOf({ protocols: named, ...place }: Question, { agent, engine }: Place): Target[] {
+function targetsOf({ protocols: named, ...place }: Question, engine: RunningEngine): Target[] {
   if (named.length > 0) return named.map((protocol) => ({ ...place, protocol }));
-  const sync = engine.families.find(({ family }) => family === place.address.family);
   // TCP, which an address alone means, and the other protocols with which Services have it.
-  const found = protocols.filter((one) => {
-    return one === 'TCP' || (sync && claimed({ engine, agent, sync, target: place }, one));
-  });
+  const found = protocols.filter((one) => one === 'TCP' || holderAt(engine, place, one));
   return found.map((protocol) => ({ ...place, protocol }));
 }
 

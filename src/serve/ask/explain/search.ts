@@ -1,11 +1,12 @@
 /** Finds the frontend at an address and port, and similar frontends. */
 import { type Address, isLoopback } from '../../../net/address.ts';
 import type { Protocol } from '../../../net/protocol.ts';
+import { frontendKey } from '../../../state/frontend-key.ts';
 import { noSockets } from '../../../state/node-sockets.ts';
 import type { ResolveContext } from '../../../state/resolve.ts';
-import { type Forwarding, type Frontend, forwardingKey } from '../../../state/types.ts';
+import type { Forwarding, Frontend } from '../../../state/types.ts';
 import { inTurns, type Pacer } from '../../../time/pacer.ts';
-import type { Setting } from '../agent-state.ts';
+import type { RunningEngine, Setting } from '../agent-state.ts';
 import type { ExplainInput } from './input.ts';
 import type { Target } from './question.ts';
 
@@ -27,11 +28,11 @@ export interface SearchResult {
 
 /** What is in force at the address and port, otherwise the desired holder. */
 export async function searchBoth(
-  input: Pick<ExplainInput, 'engine' | 'agent' | 'setting' | 'sync' | 'target'>,
+  input: Pick<ExplainInput, 'engine' | 'setting' | 'sync' | 'target'>,
   pacer: Pacer,
 ): Promise<{ readonly inForce: SearchResult; readonly desired: Holder | undefined }> {
   const { engine, setting, sync, target } = input;
-  const holder = claimed(input, target.protocol);
+  const holder = holderAt(engine, target, target.protocol);
   if (holder !== undefined) {
     return { inForce: { holder, near: [], nodePorts: [] }, desired: undefined };
   }
@@ -42,28 +43,15 @@ export async function searchBoth(
   return { inForce, desired: desired.holder };
 }
 
-/**
- * The frontend in force at the address and port, found by the Service that claims it: this answers
- * most questions, and searching all Services takes milliseconds.
- */
-export function claimed({ engine, agent, sync, target }: Place, protocol: Protocol) {
-  const { address, port } = target;
-  const key = engine.owners.ownerOf(sync.family, protocol, { address, port });
-  const service = key === undefined ? undefined : agent.state.service(key);
-  for (const one of service?.ports ?? []) {
-    if (one.protocol !== protocol) continue;
-    const { name, namespace } = service!;
-    const forwarding = sync.inForce.get(
-      forwardingKey({ namespace, name, port: one.name, protocol }),
-    );
-    const frontend = forwarding?.frontends.find((its) => its.port === port && isAt(its, address));
-    if (frontend !== undefined) return { forwarding: forwarding!, frontend };
-  }
-  return undefined;
-}
-
-interface Place extends Pick<ExplainInput, 'engine' | 'agent' | 'sync'> {
-  readonly target: Pick<Target, 'address' | 'port'>;
+/** The frontend in force at the address and port. Searching all Services takes milliseconds. */
+export function holderAt(
+  { frontends }: Pick<RunningEngine, 'frontends'>,
+  { address, port }: Pick<Target, 'address' | 'port'>,
+  protocol: Protocol,
+): Holder | undefined {
+  const forwarding = frontends[address.family]?.of(protocol).get(frontendKey({ address, port }));
+  const frontend = forwarding?.frontends.find((one) => one.port === port && isAt(one, address));
+  return frontend && { forwarding: forwarding!, frontend };
 }
 
 async function search(

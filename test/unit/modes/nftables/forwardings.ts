@@ -1,5 +1,10 @@
 /** Forwardings in few words, for tests of the planner. */
+import type { Family } from '../../../../src/net/address.ts';
 import { EndpointList } from '../../../../src/net/endpoint-list.ts';
+import {
+  type FrontendsByFamily,
+  FrontendsInForce,
+} from '../../../../src/state/frontends-in-force.ts';
 import { allPaths } from '../../../../src/state/paths.ts';
 import { type Forwarding, type Frontend, forwardingKey } from '../../../../src/state/types.ts';
 import { address } from '../../state/build.ts';
@@ -42,4 +47,10 @@ export function forwarding(name: string, cluster: EndpointList, fields: Partial<
 
 export function all(...forwardings: readonly Forwarding[]): Forwardings {
   return new Map(forwardings.map((one) => [forwardingKey(one.servicePort), one]));
+}
+
+export function byFrontend(inForce: Forwardings, family: Family = 'IPv4'): FrontendsByFamily {
+  const frontends = new FrontendsInForce(family);
+  for (const one of inForce.values()) frontends.changed(undefined, one);
+  return { [family]: frontends };
 }

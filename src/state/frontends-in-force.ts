@@ -1,0 +1,117 @@
+/** Which Forwarding has each frontend in the kernel, for one family. */
+import type { Address, AddressKey, Family } from '../net/address.ts';
+import type { Protocol } from '../net/protocol.ts';
+import { type FrontendKey, frontendKey, nodePortKey } from './frontend-key.ts';
+import type { Forwarding, ForwardingsByKey, Frontend, ServicePortName } from './types.ts';
+
+/** The Service port of a packet. Unknown fields are empty. */
+export interface Whom {
+  readonly family: Family;
+  readonly namespace: string;
+  readonly service: string;
+  /** The name of the Service's port. */
+  readonly port: string;
+  readonly protocol: string;
+}
+
+/** The Forwardings that are in force. */
+export interface ProgrammedFamily {
+  readonly family: Family;
+  readonly inForce: ForwardingsByKey;
+}
+
+/** What a client connects to. */
+export interface Destination {
+  /** Undefined for a node port, at whatever address. */
+  readonly address: Address | undefined;
+  /** Undefined: any of the address. */
+  readonly port: number | undefined;
+  readonly protocol: Protocol | undefined;
+}
+
+/** Forwardings by their frontends. */
+export type Holders = ReadonlyMap<FrontendKey, Forwarding>;
+
+/** An address of frontends. */
+interface Used {
+  /** Who was the last to get a frontend there. */
+  by: ServicePortName;
+  frontends: number;
+}
+
+/** Of the families that are served. */
+export type FrontendsByFamily = Readonly<Partial<Record<Family, FrontendsInForce>>>;
+
+export class FrontendsInForce {
+  readonly family: Family;
+  readonly #holders = { TCP: newHolders(), UDP: newHolders(), SCTP: newHolders() } as const;
+  readonly #addresses = new Map<AddressKey, Used>();
+
+  constructor(family: Family) {
+    this.family = family;
+  }
+
+  /** All frontends of the protocol. The Map follows what is in force. */
+  of(protocol: Protocol): Holders {
+    return this.#holders[protocol];
+  }
+
+  /** A change has come into force. */
+  changed(previous: Forwarding | undefined, next: Forwarding | undefined): void {
+    if (previous === next) return;
+    const { protocol } = (next ?? previous)!.servicePort;
+    const holders = this.#holders[protocol];
+    const after = new Set(next?.frontends.map(frontendKey));
+    for (const frontend of previous?.frontends ?? []) {
+      const key = frontendKey(frontend);
+      // Another one may have taken it already.
+      if (after.has(key) || holders.get(key)?.key !== previous!.key) continue;
+      holders.delete(key);
+      if (frontend.address !== undefined) this.#forget(frontend.address);
+    }
+    for (const frontend of next?.frontends ?? []) {
+      const key = frontendKey(frontend);
+      const before = holders.get(key);
+      holders.set(key, next!);
+      const { address } = frontend;
+      if (address === undefined || before?.key === next!.key) continue;
+      const { frontends = 0 } = this.#addresses.get(address.key) ?? {};
+      const added = before === undefined ? 1 : 0;
+      this.#addresses.set(address.key, { by: next!.servicePort, frontends: frontends + added });
+    }
+  }
+
+  #forget({ key }: Address): void {
+    const used = this.#addresses.get(key)!;
+    if (used.frontends === 1) this.#addresses.delete(key);
+    else used.frontends -= 1;
+  }
+
+  /** An address that has no frontend is an address of the node with a node port. */
+  at({ address, port, protocol }: Destination): Whom {
+    const { family } = this;
+    const by = port === undefined && address && this.#addresses.get(address.key)?.by;
+    if (by) return { family, namespace: by.namespace, service: by.name, port: '', protocol: '' };
+    const holder = port === undefined ? undefined : this.holder(protocol, { address, port });
+    if (holder !== undefined) return whomOf(holder);
+    return { family, namespace: '', service: '', port: '', protocol: protocol ?? '' };
+  }
+
+  /** Node ports have no address of their own: theirs is any that no Service has with this port. */
+  holder(
+    protocol: Protocol | undefined,
+    { address, port }: Pick<Frontend, 'address' | 'port'>,
+  ): Forwarding | undefined {
+    const holders = protocol && this.#holders[protocol];
+    return holders?.get(frontendKey({ address, port })) ?? holders?.get(nodePortKey(port));
+  }
+}
+
+export function whomOf({ family, servicePort }: Forwarding): Whom {
+  const { namespace, name: service, port, protocol } = servicePort;
+  return { family, namespace, service, port, protocol };
+}
+
+function newHolders(): Map<FrontendKey, Forwarding> {
+  return new Map();
+}
