@@ -249,7 +249,7 @@ const fieldsMost: Readonly<Record<string, number>> = {
   FailureDetection: 7,
 };
 /** In src/agent, types included. The number only goes down. */
-const closuresMost = 28;
+const closuresMost = 15;
 
 describe('budgets', () => {
   it('files are short enough to read in one go', () => {

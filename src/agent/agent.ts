@@ -11,7 +11,7 @@ import type { ModeChoice, ModeRegistry } from '../modes/index.ts';
 import type { ProxyMode } from '../modes/mode.ts';
 import type { Descriptors } from '../modes/sockets/descriptors.ts';
 import { LocalhostListeners } from '../modes/sockets/localhost.ts';
-import type { Address, Family } from '../net/address.ts';
+import type { Family } from '../net/address.ts';
 import type { AgentState } from '../serve/ask/agent-state.ts';
 import { EventHistory } from '../serve/ask/event-history.ts';
 import { ForeignRules } from '../serve/ask/foreign-rules/foreign-rules.ts';
@@ -31,8 +31,8 @@ import type { Engine, EngineOptions } from './engine.ts';
 import { Observers, type ObserversOptions } from './observers.ts';
 
 export interface AppOptions extends ObserversOptions {
-  /** Reads the addresses of this machine. */
-  readonly interfaces: () => readonly Address[];
+  /** See `EngineOptions`. */
+  readonly interfaces: EngineOptions['interfaces'];
   /** See `EngineOptions`. */
   readonly followInterfaces?: NonNullable<EngineOptions['followInterfaces']>;
   /** See `EngineOptions`. */

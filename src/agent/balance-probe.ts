@@ -14,6 +14,8 @@ export class BalanceProbe implements Balances {
   readonly #dealing: ModeDealing;
   readonly #options: BalanceProbeOptions;
   readonly #asked = new Set<Balance>();
+  /** Those of `#asked` that the kernel has not answered. */
+  readonly #waiting = new Set<Balance>();
   #answers: Promise<void> | undefined;
   #here: DealingHere;
 
@@ -36,11 +38,16 @@ export class BalanceProbe implements Balances {
   ask(balance: Balance): void {
     if (!this.#here.unknown?.has(balance) || this.#asked.has(balance)) return;
     this.#asked.add(balance);
-    const answers = (this.#answers ?? Promise.resolve()).then(() => this.#answer(balance));
-    this.#answers = answers;
-    void answers.then(() => {
-      if (this.#answers === answers) this.#answers = undefined;
-    });
+    this.#waiting.add(balance);
+    this.#answers ??= this.#answerAll();
+  }
+
+  async #answerAll(): Promise<void> {
+    for (const balance of this.#waiting) {
+      await this.#answer(balance);
+      this.#waiting.delete(balance);
+    }
+    this.#answers = undefined;
   }
 
   async #answer(balance: Balance): Promise<void> {

@@ -15,7 +15,7 @@ import type { Conntrack } from '../kernel/conntrack.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Environment, ModeConfig, Planner, ProxyMode } from '../modes/mode.ts';
 import type { LocalhostListeners } from '../modes/sockets/localhost.ts';
-import { type Address, type Family, families, isLoopback } from '../net/address.ts';
+import { type Address, type Family, families } from '../net/address.ts';
 import type { RunningEngine, Setting } from '../serve/ask/agent-state.ts';
 import type { EndpointHealth } from '../state/detection.ts';
 import { FrontendOwners, type ReadonlyOwners } from '../state/frontend-owners.ts';
@@ -367,7 +367,7 @@ export class Engine implements RunningEngine {
       conntrack,
       clock,
       observer: conntrackObserver,
-      localAddresses: () => interfaces().filter((address) => !isLoopback(address)),
+      localAddresses: interfaces,
       untranslated: mode.translates ? 'wrong' : 'right',
     });
   }

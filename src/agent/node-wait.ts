@@ -20,6 +20,15 @@ interface Known {
   readonly nodeListed: boolean;
 }
 
+/** What is waited for. */
+const facts = {
+  node: ({ nodeListed, state }: Known) => nodeListed || state.synced,
+  addresses: ({ state }: Known) => (state.node?.addresses.length ?? 0) > 0,
+  /** Nodes can be the last that are listed. Until then this one is not known to be missing. */
+  nodeOrAddresses: (known: Known) => known.nodeListed || facts.addresses(known),
+  podCIDRs: ({ state }: Known) => (state.node?.podCIDRs.length ?? 0) > 0,
+} as const;
+
 /**
  * Resolves when the node is sufficiently known, or `signal` aborts. `wakeup` wakes when `known` may
  * have changed. After some time it continues without addresses. Rejects if pod CIDRs are missing
@@ -34,31 +43,29 @@ export async function awaitNode(
   const { clock, nodeName, state } = known;
   signal.addEventListener('abort', () => wakeup.wake(), { once: true });
   /** Resolves to false at `endMs` of the clock. */
-  const until = async (isDone: () => boolean, endMs = Number.POSITIVE_INFINITY) => {
-    while (!isDone() && !signal.aborted) {
+  const until = async (fact: keyof typeof facts, endMs = Number.POSITIVE_INFINITY) => {
+    while (!facts[fact](known) && !signal.aborted) {
       const leftMs = endMs - clock.now();
       if (leftMs <= 0) return false;
       await wakeup.wait(Number.isFinite(leftMs) ? leftMs : undefined);
     }
     return true;
   };
-  const hasAny = (what: 'addresses' | 'podCIDRs') => (state.node?.[what].length ?? 0) > 0;
-  await until(() => known.nodeListed || state.synced);
+  await until('node');
   // Manifests report immediately whether the Node exists.
   if (known.config.source.kind === 'kubernetes') {
     const endMs = clock.now() + nodeAddressesMs;
-    // Nodes can be the last that are listed. Until then this one is not known to be missing.
-    await until(() => known.nodeListed || hasAny('addresses'), endMs);
+    await until('nodeOrAddresses', endMs);
     if (known.nodeListed && state.node === undefined && !signal.aborted) {
       log.warn({ node: nodeName }, `Waiting for the Node to exist: ${nameOrigin}`);
     }
-    if (!(await until(() => hasAny('addresses'), endMs))) {
+    if (!(await until('addresses', endMs))) {
       const what = state.node ? 'be assigned IPs' : 'exist';
       log.error({ node: nodeName }, `Timed out waiting for node to ${what}`);
     }
   }
   if (known.config.detectLocal.kind !== 'NodeCIDR') return;
-  if (await until(() => hasAny('podCIDRs'), clock.now() + nodeCIDRsMs)) return;
+  if (await until('podCIDRs', clock.now() + nodeCIDRsMs)) return;
   const name = JSON.stringify(nodeName);
   throw new Error(
     state.node === undefined

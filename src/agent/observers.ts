@@ -104,7 +104,7 @@ export class Observers {
     this.#sourceReport = new SourceReport(options);
     this.#recorder = makeRecorder(options, this.metrics.lifecycle);
     this.events = new ClusterEvents({
-      sink: this.#recorder ?? { record: () => {} },
+      sink: this.#recorder ?? { record() {} },
       nodeName,
       uidOf: (service) => agent.state.service(service)?.uid ?? '',
     });
@@ -182,11 +182,11 @@ export class Observers {
     const { log, openHttp = openThread } = this.#options;
     const http = new HttpThread({
       open: (memory, events) => openHttp(memory, events, this.health),
-      facts: () => this.health.facts(),
+      health: this.health,
       ended: (error) =>
         log.error({ err: error.message }, 'HTTP thread ended; starting another one'),
     });
-    this.metrics.probed = () => http.memory.takeCounts();
+    this.metrics.probes = http.memory;
     return http;
   }
 
@@ -196,7 +196,7 @@ export class Observers {
       state: agent.state,
       clock,
       http: this.http,
-      families: () => agent.enabledFamilies,
+      agent,
       addresses: (family) => agent.engine?.listeningAddresses(family) ?? [],
       observer: (event) => {
         agent.problemIndex.resolved(event.service);

@@ -16,7 +16,7 @@
 import type { Conntrack, ConntrackDump, ConntrackRequest } from '../kernel/conntrack.ts';
 import { ConntrackEntries } from '../kernel/conntrack-entries.ts';
 import { isAbsence, KernelError } from '../kernel/errors.ts';
-import type { Address } from '../net/address.ts';
+import { type Address, isLoopback } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { type FrontendKey, isNodePortKey } from '../state/frontend-key.ts';
 import type { FrontendsInForce, Holders } from '../state/frontends-in-force.ts';
@@ -55,7 +55,7 @@ interface ConntrackReconcilerOptions {
   readonly conntrack: Conntrack;
   readonly clock: Pick<Clock, 'now' | 'after' | 'turn'>;
   readonly observer: ConntrackObserver;
-  /** Reads the addresses of this machine that accept node ports when `all` do. */
+  /** Reads the addresses of this machine. */
   readonly localAddresses: () => readonly Address[];
   /** Default: wrong. */
   readonly untranslated?: Criteria['untranslated'];
@@ -379,15 +379,11 @@ export class ConntrackReconciler {
 
   #acceptingAddresses(): readonly Address[] {
     if (this.#nodePortAddresses !== 'all') return this.#nodePortAddresses;
-    return this.#options.localAddresses();
+    return this.#options.localAddresses().filter((address) => !isLoopback(address));
   }
 }
 
-function newWork(
-  protocol: Protocol,
-  held: Holders,
-  untranslated: Criteria['untranslated'],
-): Work {
+function newWork(protocol: Protocol, held: Holders, untranslated: Criteria['untranslated']): Work {
   return {
     protocol,
     frontends: new SuspectFrontends(),

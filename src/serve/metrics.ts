@@ -16,7 +16,7 @@ import {
   processMetrics,
   type ReadCounters,
 } from './collectors.ts';
-import type { Counted } from './http/shared-memory.ts';
+import type { SharedMemory } from './http/shared-memory.ts';
 import { type MetricName, type MetricOf, metric } from './metric-table.ts';
 
 /** Changes that kube-proxy counts. */
@@ -128,8 +128,8 @@ export class Metrics {
     this.#changes[counted].added += 1;
   }
 
-  /** The number of answers of the health server since the last call. */
-  probed: () => readonly { readonly counted: Counted; readonly count: number }[] = () => [];
+  /** Has the number of answers of the health server since the last call. */
+  probes: Pick<SharedMemory, 'takeCounts'> | undefined;
 
   observe(event: AgentEvent): void {
     if (event.kind === 'done') for (const one of Object.values(this.#changes)) one.pending = 0;
@@ -154,7 +154,7 @@ export class Metrics {
 
   /** Called when metrics are read: the HTTP thread counts its answers by itself. */
   #countProbes(): void {
-    for (const { count, counted } of this.probed()) {
+    for (const { count, counted } of this.probes?.takeCounts() ?? []) {
       if (count > 0) this.#own[counted.probe].inc({ code: String(counted.status) }, count);
     }
   }

@@ -32,8 +32,8 @@ interface ServiceHealthOptions {
   readonly clock: Clock;
   /** Opens ports; knows whether the proxy is healthy. */
   readonly http: Pick<HttpThread, 'listen' | 'takeSlot' | 'giveSlot' | 'memory'>;
-  /** The families that are served: one may come later. */
-  readonly families: () => readonly Family[];
+  /** Has the families that are served: one may come later. */
+  readonly agent: { readonly enabledFamilies: readonly Family[] };
   /** Where to listen. */
   readonly addresses: (family: Family) => readonly Address[] | 'all';
   readonly observer: (event: ServiceHealthEvent) => void;
@@ -71,7 +71,7 @@ export class ServiceHealth {
 
   /** The Service `namespace/name` was resolved, or is gone. */
   resolved(service: string): void {
-    const families = this.#options.families();
+    const families = this.#options.agent.enabledFamilies;
     const isHeld = families.some((family) => this.#ports[family].has(service));
     if (!isHeld && this.#portOf(service) === 0) return;
     for (const family of families) this.#changed[family].add(service);
@@ -81,10 +81,10 @@ export class ServiceHealth {
   inForce(family: Family): void {
     if (this.#isClosed) return;
     const changed = this.#changed[family];
-    for (const of of this.#options.families()) this.#lookForNewHosts(family, of);
+    for (const of of this.#options.agent.enabledFamilies) this.#lookForNewHosts(family, of);
     const services = [...changed];
     changed.clear();
-    for (const of of this.#options.families()) {
+    for (const of of this.#options.agent.enabledFamilies) {
       this.#look(
         services.filter((service) => this.#decides(family, service, of)),
         of,
@@ -176,7 +176,7 @@ export class ServiceHealth {
   #aboutOf(name: string, family: Family): Family | undefined {
     const clusterIPs = this.#options.state.service(name)?.clusterIPs ?? [];
     const has = (one: Family): boolean => clusterIPs.some((address) => address.family === one);
-    return has(family) ? family : this.#options.families().find(has);
+    return has(family) ? family : this.#options.agent.enabledFamilies.find(has);
   }
 
   #hostsOf(family: Family): string[] {

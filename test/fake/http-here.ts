@@ -25,7 +25,7 @@ export const openHere: HttpOpener = (memory, events, health) =>
 export function httpHere(told: Told = {}): HttpThread {
   return new HttpThread({
     open: (memory, events) => served(memory, events, told),
-    facts: () => noFacts,
+    health: { facts: () => noFacts },
     ended: (error) => {
       throw error;
     },

@@ -77,11 +77,11 @@ function happen({ app: { metrics } }: Running): void {
     ...{ kind: 'exchange', method: 'GET', host: '192.0.2.1:6443', status: 200 },
     ...{ durationMs: 3, sentBytes: 0 },
   });
-  metrics.probed = () => [
+  const counts = [
     { counted: { probe: 'healthz', status: 200 }, count: 1 },
-
     { counted: { probe: 'livez', status: 200 }, count: 1 },
-  ];
+  ] as const;
+  metrics.probes = { takeCounts: () => counts };
   metrics.observe({
     kind: 'committed',
     family,

@@ -40,8 +40,8 @@ export interface Listening {
 interface HttpThreadOptions {
   /** Starts the thread. */
   readonly open: (memory: SharedMemory, events: WireEvents) => Wire;
-  /** The current input of answers to probes. */
-  readonly facts: () => HealthFacts;
+  /** Has the current input of answers to probes. */
+  readonly health: { facts(): HealthFacts };
   /** The thread has ended, and another one is started. */
   readonly ended: (error: Error) => void;
 }
@@ -88,7 +88,7 @@ export class HttpThread {
   #publish(): void {
     clearTimeout(this.#publishing);
     this.#publishing = undefined;
-    this.memory.publish(this.#options.facts());
+    this.memory.publish(this.#options.health.facts());
   }
 
   /** A slot of the shared memory; undefined: all are used. */

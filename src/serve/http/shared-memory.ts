@@ -19,7 +19,7 @@ const countedAnswers = [
   { probe: 'livez', status: 503 },
 ] as const;
 
-export type Counted = (typeof countedAnswers)[number];
+type Counted = (typeof countedAnswers)[number];
 
 /** Indexes of 32-bit words. */
 const word = { version: 0, length: 1, outdated: 2, counts: 3 } as const;
@@ -95,7 +95,7 @@ export class SharedMemory {
   }
 
   /** Reads the counts and resets them to 0. */
-  takeCounts(): { readonly counted: Counted; readonly count: number }[] {
+  takeCounts(): readonly { readonly counted: Counted; readonly count: number }[] {
     return countedAnswers.map((counted, i) => {
       return { counted, count: Atomics.exchange(this.#words, word.counts + i, 0) };
     });

@@ -57,7 +57,7 @@ class World {
       state: this.state,
       clock: this.clock,
       http,
-      families: () => families,
+      agent: { enabledFamilies: families },
       addresses: (family) => this.addresses[family],
       observer: (event) => {
         const how = event.kind === 'failed' ? event.error.message.split(' ')[1] : event.family;

@@ -21,7 +21,7 @@ class World {
       this.threads.push({ wire, events });
       return wire;
     },
-    facts: () => this.facts,
+    health: { facts: () => this.facts },
     ended: (error) => this.ended.push(error.message),
   });
   /** Is called whenever the port is open. */
@@ -262,7 +262,7 @@ describe('a blocked event loop', () => {
     onTestFinished(() => void vi.useRealTimers());
     let facts: HealthFacts = { ...noFacts, overLimit: 1 };
     const open = (): Wire => ({ send: () => {}, close: () => {} });
-    const http = new HttpThread({ open, facts: () => facts, ended: () => {} });
+    const http = new HttpThread({ open, health: { facts: () => facts }, ended: () => {} });
     const place = { host: '127.0.0.1', port: 1, ipv6Only: false };
     const answers = { kind: 'service', namespace: 'ns', name: 'web', slot: 0 } as const;
     const [opened, failed] = [() => {}, () => {}];
