@@ -110,7 +110,7 @@ export class ConnectTimeMaps implements MapView {
     const { key } = forwarding;
     const reason = this.#admission.reasonOf(forwarding);
     if (reason !== undefined || this.#sync.inForce.has(key)) return reason;
-    return this.#sync.isQuarantined(key) ? 'refused' : undefined;
+    return this.#sync.quarantined.get(key) && 'refused';
   }
 
   /** Everything desired is in the maps, except what the kernel refuses. No op is in flight. */

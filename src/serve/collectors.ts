@@ -22,8 +22,8 @@ import { bounds } from '../modes/sockets/bounds.ts';
 import type { Descriptors } from '../modes/sockets/descriptors.ts';
 import { Address, type Family, families, formatEndpoint } from '../net/address.ts';
 import { resources } from '../state/change.ts';
-import { isElsewhere } from '../state/paths.ts';
 import type { FrontendsByFamily, Whom } from '../state/frontends-in-force.ts';
+import { isElsewhere } from '../state/paths.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { FamilySync } from '../sync/family.ts';
 import { systemClock } from '../time/clock.ts';
@@ -131,7 +131,7 @@ export function stateMetrics(
     });
   };
   ofFamilies('fairlead_service_ports', ({ desired }) => desired.size);
-  ofFamilies('fairlead_service_ports_set_aside', ({ quarantined }) => [...quarantined].length);
+  ofFamilies('fairlead_service_ports_set_aside', ({ quarantined }) => quarantined.size);
   ofFamilies('kubeproxy_nftables_localhost_nodeport_listeners', ({ family }) =>
     agent.localhostListeners(family),
   );

@@ -23,7 +23,7 @@ import type { ForwardingFollower } from './follower.ts';
 import { Handover, yieldRefused } from './handover.ts';
 import { Housekeeping } from './housekeeping.ts';
 import type { Parts } from './parts.ts';
-import { Quarantine, type Quarantined } from './quarantine.ts';
+import { Quarantine, type Refusals } from './quarantine.ts';
 import { adoptAll, Recovery, repairAll, targetsOf } from './recovery.ts';
 import { Reports } from './reports.ts';
 import { Requests } from './requests.ts';
@@ -53,6 +53,9 @@ const stagedSyncsMax = 30;
  * In `staged`, `hooking` and `live` the kernel holds what is in force, or a recovery is due.
  */
 type Phase = 'reading' | 'staged' | 'hooking' | 'live' | 'stopping';
+
+/** `set aside`: the kernel refuses it. */
+export type Status = 'in force' | 'waiting' | 'set aside';
 
 export class FamilySync {
   readonly family: Family;
@@ -116,13 +119,14 @@ export class FamilySync {
   }
 
   /** What the kernel refuses at present. */
-  get quarantined(): Iterable<Quarantined> {
-    return this.#quarantine.values();
+  get quarantined(): Refusals {
+    return this.#quarantine;
   }
 
-  /** Whether the Forwarding is in quarantine. */
-  isQuarantined(key: string): boolean {
-    return this.#quarantine.get(key) !== undefined;
+  /** What has become of what is desired of the Forwarding. */
+  statusOf(key: string): Status {
+    if (this.#quarantine.get(key) !== undefined) return 'set aside';
+    return this.#tracked.isDone(key) ? 'in force' : 'waiting';
   }
 
   get progress(): { readonly phase: Phase } & Backlog {
@@ -349,8 +353,8 @@ export class FamilySync {
     this.#audit.verified(readAt);
     if (this.#isStopping) return undefined;
     const { newPacer, observer, planner } = this.#parts;
-    const targets = targetsOf(this.#tracked, this.#quarantine.values());
-    const refused = Array.from(this.#quarantine.keys(), (key) => this.track(key));
+    const targets = targetsOf(this.#tracked, this.#quarantine);
+    const refused = Array.from(this.#quarantine, ({ key }) => this.track(key));
     await yieldRefused(targets, refused, this.#pause());
     await adoptAll(newPacer(), found, targets);
     await planner.changeEnvironment(this.#environment(), this.#pause());
@@ -369,7 +373,7 @@ export class FamilySync {
 
   /** The repair writes nothing of what the kernel refused in each form. */
   #leave(found: KernelState, targets: Map<Tracked, Forwarding>): void {
-    for (const { isLeft, key } of this.#quarantine.values()) {
+    for (const { isLeft, key } of this.#quarantine) {
       const target = targets.get(this.track(key));
       if (!isLeft || target === undefined || found.leave(target)) continue;
       targets.delete(this.track(key));
@@ -466,7 +470,7 @@ export class FamilySync {
     const { compares, repairs } = afterFailure({
       isSync: purpose === 'changes',
       isPartly: partly,
-      isContained: culprits.length > 0 && culprits.every((key) => this.isQuarantined(key)),
+      isContained: culprits.length > 0 && culprits.every((key) => this.#quarantine.get(key)),
       isContradiction: disbelieved,
       isMoved,
       isHeld: failures.some((one) => one.isHeld),

@@ -23,6 +23,9 @@ export interface Quarantined {
   readonly isLeft: boolean;
 }
 
+/** What the kernel refuses at present, by the key of the Forwarding. */
+export type Refusals = Pick<Quarantine, 'get' | 'size'> & Iterable<Quarantined>;
+
 /** A second contradiction of one Forwarding within this time puts it in quarantine. */
 const contradictionMs = 10_000;
 /** How often that is excused where other programs have written since the kernel was read. */
@@ -146,10 +149,6 @@ export class Quarantine {
     return undefined;
   }
 
-  keys(): Iterable<string> {
-    return this.#entries.keys();
-  }
-
   get size(): number {
     return this.#entries.size;
   }
@@ -169,7 +168,7 @@ export class Quarantine {
     return next;
   }
 
-  values(): Iterable<Quarantined> {
+  [Symbol.iterator](): Iterator<Quarantined> {
     return this.#entries.values();
   }
 }

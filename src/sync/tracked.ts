@@ -5,7 +5,14 @@
 import type { Family } from '../net/address.ts';
 import { type FrontendKey, frontendKey } from '../state/frontend-key.ts';
 import { apiServers, ofSystem } from '../state/other-machines.ts';
+import { isSame } from '../state/pool.ts';
 import type { Forwarding, ForwardingsByKey, Frontend } from '../state/types.ts';
+
+/**
+ * By a Forwarding in force, the desired one that is the same but for the order of its pools. That
+ * is compared once.
+ */
+const sameAs = new WeakMap<Forwarding, Forwarding>();
 
 /** One Forwarding on its way into the kernel. Only its `TrackedForwardings` changes it. */
 export class Tracked {
@@ -113,6 +120,16 @@ export class TrackedForwardings {
     const { before, desired, inForce, key, planned } = record;
     if ((desired ?? planned ?? inForce ?? before) !== undefined) return;
     if (this.#records.get(key) === record) this.#records.delete(key);
+  }
+
+  /** Whether something is desired of it, and in force. */
+  isDone(key: string): boolean {
+    const { desired, inForce } = this.#records.get(key) ?? {};
+    if (desired === undefined || inForce === undefined) return false;
+    if (desired === inForce || sameAs.get(inForce) === desired) return true;
+    if (!isSame(inForce, desired)) return false;
+    sameAs.set(inForce, desired);
+    return true;
   }
 
   /** Other Forwardings that are planned to have frontends of `next`; usually undefined: none. */
@@ -223,13 +240,13 @@ const none: readonly FrontendKey[] = [];
 
 /** The keys of those `had` that are not among `has`. Most Forwardings have one. */
 function missing(had: readonly Frontend[], has: readonly Frontend[]): readonly FrontendKey[] {
-  if (had === has || isSame(had, has)) return none;
+  if (had === has || areSame(had, has)) return none;
   if (had.length === 1 && has.length < 2) return [frontendKey(had[0]!)];
   const kept = new Set(has.map(frontendKey));
   return had.map(frontendKey).filter((key) => !kept.has(key));
 }
 
-function isSame(some: readonly Frontend[], others: readonly Frontend[]): boolean {
+function areSame(some: readonly Frontend[], others: readonly Frontend[]): boolean {
   if (some.length !== others.length) return false;
   return some.every(({ address, port }, i) => {
     const other = others[i]!;

@@ -24,10 +24,7 @@ export async function diffOf(agent: AgentState): Promise<Diff> {
   }
   const families: Family[] = [];
   for (const sync of engine.families) families.push(await compared(agent, engine, sync));
-  const setAside = engine.families.reduce(
-    (sum, { quarantined }) => sum + [...quarantined].length,
-    0,
-  );
+  const setAside = engine.families.reduce((sum, { quarantined }) => sum + quarantined.size, 0);
   const isSame = families.every((one) => one.differenceCount === 0 && one.waiting === 0);
   const stale = await agent.connectTime.stale.find();
   const healthy = isSame && setAside === 0 && stale.length === 0;

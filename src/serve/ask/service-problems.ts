@@ -205,18 +205,18 @@ function portProblems(seen: Seen, filled: readonly EndpointSlice[]): Problem[] {
 }
 
 function refusals({ engine }: ProblemFacts, service: Service): Problem[] {
-  const keys = new Set(forwardingKeys(service));
-  return (engine?.families ?? []).flatMap(({ family, quarantined }) =>
-    Array.from(quarantined)
-      .filter(({ key }) => keys.has(key))
-      .map(({ failure, forwarding, inForce }): Problem => {
-        const before =
-          inForce === undefined ? 'nothing of it is in force' : 'it is as it was before';
-        const text = () =>
-          `The kernel refuses ${formatServicePortName(forwarding.servicePort)} in ${family}: ${failureText(failure)}; ${before}.`;
-        return { reason: 'refused_by_kernel', text };
-      }),
-  );
+  return (engine?.families ?? []).flatMap(({ family, quarantined }) => {
+    if (quarantined.size === 0) return [];
+    return forwardingKeys(service).flatMap((key): Problem[] => {
+      const refusal = quarantined.get(key);
+      if (refusal === undefined) return [];
+      const { failure, forwarding, inForce } = refusal;
+      const before = inForce === undefined ? 'nothing of it is in force' : 'it is as it was before';
+      const text = () =>
+        `The kernel refuses ${formatServicePortName(forwarding.servicePort)} in ${family}: ${failureText(failure)}; ${before}.`;
+      return [{ reason: 'refused_by_kernel', text }];
+    });
+  });
 }
 
 /** Finds the most frequent mistake: the names of ports differ. */

@@ -25,7 +25,7 @@ import { EndpointsSaid } from './endpoints.ts';
 import { look } from './look.ts';
 import { lookedUpWithin } from './lookups.ts';
 import { portRemarks, rangeRemarks } from './port-remarks.ts';
-import { States } from './port-state.ts';
+import { portState, stateOf } from './port-state.ts';
 import { isAsked, numberOf, Refusal } from './refusal.ts';
 import { noSuchPort, serviceNamed } from './service-names.ts';
 import { problemsOf, reasonsIn } from './service-problems.ts';
@@ -50,14 +50,13 @@ export async function serviceOf(agent: AgentState, query: URLSearchParams): Prom
   const service = await find(agent, query, pacer);
   const { resolved, seen } = await look(agent, service, pacer);
   const asked = withPort(seen, query.get('port'), service);
-  const states = new States(agent);
   const { pods, unknown } = await podsOf(agent, service, query);
   const traffic = await trafficOf(agent, service, isAsked(query, 'traffic'));
   const said = await EndpointsSaid.read(agent.state.slices(service.key), pods, pacer);
   const ports: Port[] = [];
   let left = endpointsMax;
   for (const one of asked.slice(0, portsMax)) {
-    const port = await shownPort(agent, service, { states, said, pacer, traffic }, one, left);
+    const port = await shownPort(agent, service, { said, pacer, traffic }, one, left);
     left -= port.endpoints.length;
     ports.push(port);
   }
@@ -68,7 +67,7 @@ export async function serviceOf(agent: AgentState, query: URLSearchParams): Prom
     apiVersion,
     kind: 'Service',
     ...headOf(service),
-    state: states.of(service),
+    state: stateOf(agent, service),
     observed: observedOf(agent, service),
     problems: problems.map(({ text }) => text()),
     reasons: reasonsIn(problems),
@@ -180,7 +179,6 @@ function headOf(service: Service) {
 }
 
 interface Sources {
-  readonly states: States;
   readonly said: EndpointsSaid;
   readonly pacer: Pacer;
   readonly traffic: readonly ServiceTraffic[];
@@ -189,7 +187,7 @@ interface Sources {
 async function shownPort(
   agent: AgentState,
   service: Service,
-  { states, said, pacer, traffic }: Sources,
+  { said, pacer, traffic }: Sources,
   seen: Seen,
   endpointsMax: number,
 ): Promise<Port> {
@@ -209,7 +207,7 @@ async function shownPort(
     protocol: port.protocol,
     port: port.port,
     family,
-    state: states.ofKey(service, key, sync),
+    state: portState(agent, service.key, key, sync),
     frontendCount: forwarding.frontends.length,
     frontends: frontends.map((one) => shownFrontend(engine, seen, one, held)),
     endpointCount: candidates.endpoints.length,

@@ -5,7 +5,7 @@ import type { Service } from '../../state/types.ts';
 import type { AgentState } from './agent-state.ts';
 import { answerPacer } from './answer-pacer.ts';
 import { lookedUp } from './lookups.ts';
-import { States } from './port-state.ts';
+import { stateOf } from './port-state.ts';
 import { isAsked, numberOf, Refusal } from './refusal.ts';
 import { rowsMax, type ServiceRow, ServiceRows } from './service-rows.ts';
 
@@ -22,7 +22,6 @@ export async function servicesOf(agent: AgentState, query: URLSearchParams): Pro
   const selected = await selectedBy(agent, query, namespace);
   await agent.problemIndex.catchUp();
   const { troubled } = agent.problemIndex;
-  const states = new States(agent);
   const rows = agent.serviceRows.value ?? new ServiceRows();
   agent.serviceRows.value = rows;
   const pacer = answerPacer(agent);
@@ -40,7 +39,7 @@ export async function servicesOf(agent: AgentState, query: URLSearchParams): Pro
     const reasons = troubled.get(key) ?? noReasons;
     if (isOnlyTroubled && reasons.length === 0) continue;
     if (items.length === limit) return { apiVersion, kind: 'ServiceList', items, continue: last };
-    items.push(rowOf(agent, service, { rows, states, reasons }));
+    items.push(rowOf(agent, service, { rows, reasons }));
     last = place;
   }
   return { apiVersion, kind: 'ServiceList', items };
@@ -87,16 +86,15 @@ function* placesAfter(
 
 interface Said {
   readonly rows: ServiceRows;
-  readonly states: States;
   readonly reasons: ServiceRow['reasons'];
 }
 
-function rowOf(agent: AgentState, service: Service, { reasons, rows, states }: Said): ServiceRow {
+function rowOf(agent: AgentState, service: Service, { reasons, rows }: Said): ServiceRow {
   const keys = rows.keysOf(service);
   let endpoints = 0;
   for (const { length } of agent.state.slices(service.key)) endpoints += length;
   const used = leastUsed(agent, keys);
-  return rows.row(service, { endpoints, used, state: states.of(service, keys), reasons });
+  return rows.row(service, { endpoints, used, state: stateOf(agent, service, keys), reasons });
 }
 
 /** The smallest number over all ports. */

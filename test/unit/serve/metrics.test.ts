@@ -30,7 +30,7 @@ beforeEach(() => {
     ComponentFlagz: false,
     LoggingAlphaOptions: true,
   };
-  const families = [{ family: 'IPv4', desired: wanted, quarantined: ['one'] }];
+  const families = [{ family: 'IPv4', desired: wanted, quarantined: { size: 1 } }];
   const agent: unknown = {
     config: { featureGates: gates },
     source: {

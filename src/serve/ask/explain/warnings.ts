@@ -1,7 +1,7 @@
 /** Why the explained state, which is in force, is not the desired one. */
 import { type Forwarding, formatServicePortName, serviceKey } from '../../../state/types.ts';
 import { failureText } from '../../refusal-text.ts';
-import { isAsDesired } from '../port-state.ts';
+import { portState } from '../port-state.ts';
 import { type ExplainInput, targetText } from './input.ts';
 import type { Holder } from './search.ts';
 
@@ -24,8 +24,7 @@ export function isInForce(
   { agent, sync }: ExplainInput,
   { key, servicePort }: Forwarding,
 ): boolean {
-  const isResolved = !agent.state.isDirty(serviceKey(servicePort));
-  return isResolved && isAsDesired(sync, key);
+  return portState(agent, serviceKey(servicePort), key, sync) === 'in force';
 }
 
 function starting({ sync }: ExplainInput): string[] {
@@ -40,8 +39,8 @@ function waiting(input: ExplainInput, { forwarding }: Holder, holdsInForce: bool
   const { key } = forwarding;
   const name = formatServicePortName(forwarding.servicePort);
   const still = holdsInForce ? 'its previous state is still in force' : 'nothing of it is in force';
-  for (const aside of sync.quarantined) {
-    if (aside.key !== key) continue;
+  const aside = sync.quarantined.get(key);
+  if (aside !== undefined) {
     const tries = aside.attempts === 1 ? 'once' : `${aside.attempts} times`;
     const error = failureText(aside.failure);
     return [`The kernel refuses ${name} (tried ${tries}): ${error}; ${still}.`];
