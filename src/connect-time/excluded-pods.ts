@@ -54,13 +54,24 @@ const rareLookMs = 5000;
 const restFactor = 10;
 const restMaxMs = 1000;
 
+/** The pods that a selector chooses. */
+interface Chosen {
+  readonly selector: string;
+  pods: ReadonlyMap<string, ChosenPod> | undefined;
+  /** Those of them whose cgroups are known. */
+  excluded: number;
+  /** Why they cannot be read. */
+  failure: string | undefined;
+}
+
+function chosenBy(selector: string): Chosen {
+  return { selector, pods: undefined, excluded: 0, failure: undefined };
+}
+
 export class ExcludedPods {
   readonly #options: ExcludedPodsOptions;
-  #selector = '';
+  #chosen: Chosen = chosenBy('');
   #watch: { readonly ending: AbortController; readonly ended: Promise<void> } | undefined;
-  #pods: ReadonlyMap<string, ChosenPod> | undefined;
-  #excluded = 0;
-  #failure: string | undefined;
   #cgroups: readonly bigint[] | undefined;
   #isFull = false;
 
@@ -75,20 +86,16 @@ export class ExcludedPods {
 
   /** Undefined: no pods are excluded. */
   get exclusion(): Exclusion | undefined {
-    if (this.#selector === '') return undefined;
-    const [selector, failure, excluded] = [this.#selector, this.#failure, this.#excluded];
-    return { selector, failure, excluded, pods: this.#pods?.size };
+    const { excluded, failure, pods, selector } = this.#chosen;
+    return selector === '' ? undefined : { selector, failure, excluded, pods: pods?.size };
   }
 
   /** Watches the pods that `selector` matches from now on. Without a placement: none. */
   async follow(selector: string, placement: Placement | undefined): Promise<void> {
     const next = placement === undefined ? '' : selector;
-    if (next === this.#selector) return;
+    if (next === this.#chosen.selector) return;
     await this.close();
-    this.#selector = next;
-    this.#pods = undefined;
-    this.#failure = undefined;
-    this.#excluded = 0;
+    this.#chosen = chosenBy(next);
     if (placement === undefined || next === '') {
       this.#cgroups = undefined;
       return;
@@ -125,14 +132,15 @@ export class ExcludedPods {
     const { events, log, source } = this.#options;
     return {
       chosen: (pods) => {
-        this.#pods = pods;
-        if (this.#failure !== undefined)
+        const { failure } = this.#chosen;
+        if (failure !== undefined)
           log.info('Read the pods to exclude from connect-time translation');
-        this.#failure = undefined;
+        this.#chosen.pods = pods;
+        this.#chosen.failure = undefined;
         changed();
       },
       unavailable: (reason) => {
-        this.#failure = reason;
+        this.#chosen.failure = reason;
         const fallback =
           this.#cgroups === undefined
             ? 'rules translate the connections of all pods'
@@ -152,8 +160,8 @@ export class ExcludedPods {
   #search(root: string): { readonly changed: () => void; readonly stop: () => Promise<void> } {
     let waitMs = rareLookMs;
     const work = async (): Promise<void> => {
-      if (this.#pods === undefined) return;
-      const missing = await this.#find(cgroups, this.#pods);
+      if (this.#chosen.pods === undefined) return;
+      const missing = await this.#find(cgroups, this.#chosen.pods);
       waitMs = missing === 0 ? rareLookMs : Math.min(2 * waitMs, rareLookMs);
       searches.soon(waitMs);
     };
@@ -174,7 +182,7 @@ export class ExcludedPods {
   /** Returns the number of pods without a cgroup. */
   async #find(cgroups: PodCgroups, pods: ReadonlyMap<string, ChosenPod>): Promise<number> {
     const found = await cgroups.find(new Set(Array.from(pods.values(), ({ id }) => id)));
-    this.#excluded = found.size;
+    this.#chosen.excluded = found.size;
     this.#set([...found.values()].flat());
     return pods.size - found.size;
   }

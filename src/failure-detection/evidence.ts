@@ -23,10 +23,11 @@ export class Evidence {
   #counts: Counts;
   /** The number of our own probes among these. */
   #probes: number;
-  /** Failed probes of this port since the last answer. */
-  #failedProbes = 0;
-  /** A probe has succeeded before, so failed ones count. */
-  #isProven = false;
+  /**
+   * Of this port: those that have failed since the last answer, and whether one has succeeded
+   * before, so that failed ones count.
+   */
+  readonly #ownProbes = { failed: 0, isProven: false };
   /** Attempts since the last answer; the first sample is that of the answer. */
   #samples: Sample[];
   #answeredMs = Number.NEGATIVE_INFINITY;
@@ -96,9 +97,9 @@ export class Evidence {
   /** A probe that this port requested has ended. */
   probed(hasAnswered: boolean, atMs: number): void {
     if (hasAnswered) {
-      this.#isProven = true;
+      this.#ownProbes.isProven = true;
       this.#answered(atMs);
-    } else this.#failedProbes += 1;
+    } else this.#ownProbes.failed += 1;
   }
 
   /**
@@ -110,12 +111,12 @@ export class Evidence {
     const dueMs = this.#lookedMs - patienceMs;
     const due = this.#samples.findLast(({ atMs }) => atMs <= dueMs) ?? answer;
     const ofClients = due.attempts - answer.attempts - (due.probes - answer.probes);
-    return Math.max(0, ofClients) + (this.#isProven ? this.#failedProbes : 0);
+    return Math.max(0, ofClients) + (this.#ownProbes.isProven ? this.#ownProbes.failed : 0);
   }
 
   /** Attempts up to now no longer count. */
   forgive(atMs: number): void {
-    this.#failedProbes = 0;
+    this.#ownProbes.failed = 0;
     const { attempts } = this.#counts;
     this.#samples = [{ atMs, attempts, probes: this.#probes }];
   }

@@ -90,6 +90,7 @@ const growthDefaultMs = 10_000;
 /** The work of a look pauses after this time, so that it does not block the event loop. */
 const sliceMs = 2;
 const noIds: ReadonlySet<string> = new Set();
+const noTexts: readonly string[] = [];
 
 export class FailureDetection implements EndpointHealth, DetectionView {
   readonly #options: FailureDetectionOptions;
@@ -107,9 +108,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     clusterCIDR: [],
   };
   #isChosen = false;
-  /** Of the configuration and of this Node; undefined: one of them has changed. */
-  #podCIDRs: readonly CIDR[] | undefined;
-  #nodeCIDRs: readonly string[] | undefined;
+  /** Those of the configuration and of this Node; undefined: the configuration has changed. */
+  #podCIDRs: { readonly all: readonly CIDR[]; readonly ofNode: readonly string[] } | undefined;
   #state: DetectionState = { kind: 'off' };
   /** The last state that was logged. */
   #logged = '';
@@ -228,13 +228,12 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   }
 
   #knownPodCIDRs(): readonly CIDR[] {
-    const { node } = this.#options.state;
-    if (this.#podCIDRs === undefined || this.#nodeCIDRs !== node?.podCIDRs) {
-      this.#nodeCIDRs = node?.podCIDRs;
-      const own = (node?.podCIDRs ?? []).flatMap((text) => parseCIDR(text) ?? []);
-      this.#podCIDRs = [...this.#config.clusterCIDR, ...own];
+    const { podCIDRs: ofNode = noTexts } = this.#options.state.node ?? {};
+    if (this.#podCIDRs?.ofNode !== ofNode) {
+      const own = ofNode.flatMap((text) => parseCIDR(text) ?? []);
+      this.#podCIDRs = { all: [...this.#config.clusterCIDR, ...own], ofNode };
     }
-    return this.#podCIDRs;
+    return this.#podCIDRs.all;
   }
 
   /** A Service was resolved, or is gone: the next look follows its present endpoints. */

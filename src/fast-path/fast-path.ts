@@ -8,12 +8,11 @@ import type { Kernel } from '../kernel/kernel.ts';
 import { type OwnContent, OwnTable, tableText } from '../kernel/nft/own-table.ts';
 import type { ModeName } from '../modes/mode.ts';
 import type { ClusterState } from '../state/store.ts';
-import type { Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { Runner } from '../time/runner.ts';
 import { devicesOf, readLinks } from './devices.ts';
-import { type DesiredFamily, excludedBy, isResolved } from './excluded.ts';
+import { ExcludedServices, type ExcludedServicesOptions } from './excluded.ts';
 import { content, elementsOf, excludesMore, ownTable } from './layout.ts';
 import { probe } from './probe.ts';
 
@@ -30,13 +29,11 @@ interface FastPathConfig {
   readonly fastPathPackets: number;
 }
 
-export interface FastPathOptions {
+export interface FastPathOptions extends ExcludedServicesOptions {
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly log: Log;
   readonly state: Pick<ClusterState, 'service' | 'serviceKeys' | 'synced'>;
-  /** The desired Forwardings of each family that is served. */
-  readonly agent: { readonly families: Iterable<DesiredFamily> };
   /** Absent: no device can be found. */
   readonly host?: ReadableFiles;
 }
@@ -60,8 +57,6 @@ const lookMs = 60_000;
 /** An update is followed by a rest of this many times its duration, and at most of `restMostMs`. */
 const restFactor = 20;
 const restMostMs = 2000;
-/** The longest wait for Services that opt out and are not resolved yet. */
-const resolvingMs = 10_000;
 /**
  * When a Service opts out, all connections leave the flowtable, those of others too: that happens
  * no more often than this, whoever opts out and in again.
@@ -81,8 +76,7 @@ export class FastPath {
   #wish: Wish | undefined;
   readonly #table: OwnTable;
   #state: FastPathState = { kind: 'off' };
-  /** Services that opt out, by key. */
-  #excluded = new Map<string, Service>();
+  readonly #excluded: ExcludedServices;
   /** Devices that the kernel refused, and why. */
   readonly #refused = new Map<string, string>();
   /** The kernel's features were probed. */
@@ -91,20 +85,19 @@ export class FastPath {
   #logged = '';
   #stopWatchingLinks: (() => void) | undefined;
   readonly #updates: Runner;
-  /** `Clock.now` until which Services are waited for; undefined: they were not looked for yet. */
-  #resolvingUntilMs: number | undefined;
-  /** How many requests there were, and how many of them are in force, or were tried and failed. */
-  #requests = 0;
-  #tried = 0;
+  /** How many there were, and how many of them are in force, or were tried and failed. */
+  readonly #requests = { made: 0, tried: 0 };
   /** The configuration is new: no rest keeps it waiting. */
   #isNew = false;
-  /** `Clock.now` when all connections left the flowtable because a Service opted out. */
-  #clearedMs = Number.NEGATIVE_INFINITY;
-  /** Connections of Services that have opted out since then may be in it. */
-  #mustClear = false;
+  /**
+   * `Clock.now` when all connections left the flowtable because a Service opted out, and whether
+   * connections of Services that have opted out since then may be in it.
+   */
+  readonly #cleared = { atMs: Number.NEGATIVE_INFINITY, isDueAgain: false };
 
   constructor(options: FastPathOptions) {
     this.#options = options;
+    this.#excluded = new ExcludedServices(options);
     const restMs = (tookMs: number): number =>
       this.#isNew ? 0 : Math.min(restMostMs, restFactor * tookMs);
     this.#updates = new Runner({ clock: options.clock, work: () => this.#work(), restMs });
@@ -117,7 +110,7 @@ export class FastPath {
 
   /** Every request is in force, or was tried and failed. */
   get upToDate(): boolean {
-    return this.#tried === this.#requests;
+    return this.#requests.tried === this.#requests.made;
   }
 
   /** Whether connections to this Service may use the fast path. */
@@ -135,9 +128,9 @@ export class FastPath {
     this.#wish = wish;
     this.#isProbed = false;
     this.#logged = '';
-    this.#resolvingUntilMs = undefined;
-    if (wish !== undefined && before === undefined) this.#findExcluded();
-    this.#requests += 1;
+    this.#excluded.waitAgain();
+    if (wish !== undefined && before === undefined) this.#excluded.find();
+    this.#requests.made += 1;
     this.#isNew = true;
     this.#updates.now();
   }
@@ -145,14 +138,10 @@ export class FastPath {
   /** A Service was resolved or deleted. */
   resolved(key: string): void {
     if (this.#wish === undefined) return;
-    const service = this.#options.state.service(key);
-    const had = this.#excluded.get(key);
-    const has = service !== undefined && isExcluded(service) ? service : undefined;
-    if (had === undefined && has === undefined) return;
-    if (has === undefined) this.#excluded.delete(key);
-    else this.#excluded.set(key, has);
+    const change = this.#excluded.resolved(key);
+    if (change === 'none') return;
     // Of one that stays the same, other frontends may be desired.
-    if (had !== has) this.#requests += 1;
+    if (change === 'another record') this.#requests.made += 1;
     this.#updates.soon(settleMs);
   }
 
@@ -168,27 +157,18 @@ export class FastPath {
     await this.#updates.stop();
   }
 
-  #findExcluded(): void {
-    const { state } = this.#options;
-    this.#excluded = new Map();
-    for (const key of state.serviceKeys()) {
-      const service = state.service(key);
-      if (service !== undefined && isExcluded(service)) this.#excluded.set(key, service);
-    }
-  }
-
   /** Never rejects. */
   async #work(): Promise<void> {
     this.#isNew = false;
-    const requests = this.#requests;
+    const { made } = this.#requests;
     try {
       const waits = await this.#update();
-      if (!waits) this.#tried = requests;
+      if (!waits) this.#requests.tried = made;
       if (this.#wish !== undefined) this.#updates.soon(lookMs);
     } catch (error) {
       const err = (error as Error).message;
       this.#options.log.error({ err }, 'Could not update fast path; trying again');
-      this.#tried = requests;
+      this.#requests.tried = made;
       this.#updates.soon(retryMs);
     }
   }
@@ -202,7 +182,7 @@ export class FastPath {
       return false;
     }
     if (!this.#options.state.synced) return true;
-    if (this.#isResolving) {
+    if (this.#excluded.areResolving) {
       this.#updates.soon(settleMs);
       return true;
     }
@@ -214,16 +194,6 @@ export class FastPath {
     }
     this.#watchLinks();
     return this.#follow(wish);
-  }
-
-  /** Whether Services that opt out are to be resolved yet: a table that is there has them. */
-  get #isResolving(): boolean {
-    const { agent, clock } = this.#options;
-    this.#resolvingUntilMs ??= clock.now() + resolvingMs;
-    if (clock.now() >= this.#resolvingUntilMs) return false;
-    const all = [...agent.families];
-    for (const service of this.#excluded.values()) if (!isResolved(service, all)) return true;
-    return false;
   }
 
   /** @returns why there can be no fast path; undefined if no reason is known */
@@ -240,7 +210,7 @@ export class FastPath {
 
   /** Resolves to whether a device was removed or refused, so that it has to be tried again. */
   async #follow({ content, packets }: Wish): Promise<boolean> {
-    const { agent, clock, host, kernel, log } = this.#options;
+    const { clock, host, kernel, log } = this.#options;
     const found = devicesOf(await readLinks(kernel), host ?? { read: () => undefined });
     // Another device may get the name: each pod has a new one.
     for (const name of this.#refused.keys()) if (!found.names.has(name)) this.#refused.delete(name);
@@ -252,13 +222,13 @@ export class FastPath {
       return false;
     }
     const { pause } = new Pacer(clock, sliceMs);
-    const excluded = await excludedBy([...this.#excluded.values()], [...agent.families], pause);
+    const excluded = await this.#excluded.frontends(pause);
     const desired = elementsOf(new Set(names), excluded);
     const mayClear = this.#clearsInMs === 0;
     let gains = false;
     const brought = await this.#table.bring(content, desired, (held) => {
       gains = excludesMore(held, desired);
-      return mayClear && (gains || this.#mustClear);
+      return mayClear && (gains || this.#cleared.isDueAgain);
     });
     if (brought.kind === 'foreign') {
       this.#lacks(`another program made table ${ownText}`);
@@ -272,12 +242,12 @@ export class FastPath {
       this.#updates.soon();
       return true;
     }
-    if (brought.kind === 'replaced') this.#clearedMs = clock.now();
+    if (brought.kind === 'replaced') this.#cleared.atMs = clock.now();
     if (brought.kind === 'repaired') {
       log.warn({ table: ownText }, 'Repaired fast path that another program changed');
     }
-    this.#mustClear = brought.kind === 'kept' && (this.#mustClear || gains);
-    if (this.#mustClear) this.#updates.soon(this.#clearsInMs);
+    this.#cleared.isDueAgain = brought.kind === 'kept' && (this.#cleared.isDueAgain || gains);
+    if (this.#cleared.isDueAgain) this.#updates.soon(this.#clearsInMs);
     this.#state = { kind: 'flowtable', packets, devices: names.length };
     this.#logUse(packets, names);
     return false;
@@ -285,7 +255,7 @@ export class FastPath {
 
   /** After this time, all connections may leave the flowtable again. */
   get #clearsInMs(): number {
-    return Math.max(0, this.#clearedMs + clearEveryMs - this.#options.clock.now());
+    return Math.max(0, this.#cleared.atMs + clearEveryMs - this.#options.clock.now());
   }
 
   #refusals(): string {
@@ -296,13 +266,13 @@ export class FastPath {
   async #end(): Promise<void> {
     this.#unwatchLinks();
     this.#refused.clear();
-    if (this.#wish === undefined) this.#excluded = new Map();
+    if (this.#wish === undefined) this.#excluded.clear();
     await this.#remove();
   }
 
   async #remove(): Promise<void> {
     if (!(await this.#table.remove())) return;
-    this.#mustClear = false;
+    this.#cleared.isDueAgain = false;
     this.#options.log.info({ table: ownText }, 'Removed fast path');
   }
 
@@ -330,12 +300,4 @@ export class FastPath {
     this.#logged = 'in use';
     this.#options.log.info({ packets, devices: devices.length }, 'Using fast path');
   }
-}
-
-/**
- * Whether no connection of the Service takes the fast path: by its annotation, or because it asks
- * that they are ended, which the kernel refuses for those that take it.
- */
-function isExcluded({ endings, isFastPathOff }: Service): boolean {
-  return isFastPathOff === true || endings?.endAfterMs !== undefined;
 }

@@ -66,7 +66,6 @@ export class ClusterState {
   readonly #now: () => number;
   /** By the key of the Service. */
   readonly #known = new Map<string, Known>();
-  #serviceCount = 0;
   readonly #unserved = new Map<string, UnservedService>();
   readonly #slices = new Map<string, EndpointSlice>();
   readonly #unused = new UnusedSlices();
@@ -82,8 +81,8 @@ export class ClusterState {
   readonly #arrived = new Set<string>();
   readonly #synced = new Set<Resource>();
   readonly #triggerTimes: TriggerTimes;
-  #revision = 0;
-  #changes = 0;
+  /** Services that are known, accepted changes, and changes of Services. */
+  readonly #counts = { services: 0, revision: 0, changes: 0 };
 
   /**
    * Trigger times of slices up to `startedMs` (milliseconds since the epoch) are ignored. `now` is
@@ -97,7 +96,7 @@ export class ClusterState {
   /** Applies a change. Repeating the current state changes nothing. */
   apply(change: Change): Taken {
     if (!this.#accept(change)) return 'same';
-    this.#revision += 1;
+    this.#counts.revision += 1;
     return 'changed';
   }
 
@@ -116,7 +115,7 @@ export class ClusterState {
 
   /** +1 for each accepted change. */
   get revision(): number {
-    return this.#revision;
+    return this.#counts.revision;
   }
 
   /**
@@ -146,7 +145,7 @@ export class ClusterState {
 
   /** How often Services have changed. */
   get changes(): number {
-    return this.#changes;
+    return this.#counts.changes;
   }
 
   /** Whether a Service waits that was among the first `changes` to change. */
@@ -163,8 +162,8 @@ export class ClusterState {
   #change(key: string): void {
     const changed = this.changed.get(key);
     if (changed !== undefined && (changed.steps === undefined || changed.again)) return;
-    this.#changes += 1;
-    const moment = { change: this.#changes, sinceMs: this.#now() };
+    this.#counts.changes += 1;
+    const moment = { change: this.#counts.changes, sinceMs: this.#now() };
     if (changed === undefined) this.#add(key, moment);
     else changed.again = moment;
     this.changed.wake();
@@ -231,7 +230,7 @@ export class ClusterState {
   }
 
   get serviceCount(): number {
-    return this.#serviceCount;
+    return this.#counts.services;
   }
 
   /** Slices that name the Service, whether or not it is known, in any order. */
@@ -313,7 +312,7 @@ export class ClusterState {
     if (previous !== undefined && sameService(previous, service)) return false;
     this.#unserved.delete(key);
     known.service = service;
-    if (previous === undefined) this.#serviceCount += 1;
+    if (previous === undefined) this.#counts.services += 1;
     this.#change(key);
     this.#noteArrival(key, known);
     return true;
@@ -329,7 +328,7 @@ export class ClusterState {
     const known = this.#known.get(key);
     if (known?.service === undefined) return false;
     known.service = undefined;
-    this.#serviceCount -= 1;
+    this.#counts.services -= 1;
     this.#forgetIfEmpty(key, known);
     this.#change(key);
     return true;

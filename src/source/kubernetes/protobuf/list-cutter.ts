@@ -27,13 +27,11 @@ export class ListCutter {
   #part: Part = 'magic';
   /** The number of bytes of this part that have not arrived. */
   #missing = magic.length;
-  /** The value so far of an incomplete varint. */
-  #number = 0;
-  #numberBytes = 0;
+  /** An incomplete varint. */
+  readonly #varint = { value: 0, bytes: 0 };
   #tag = 0;
-  /** The remaining bytes of the list message; undefined = outside of it. */
-  #listMissing: number | undefined;
-  #listSeen = false;
+  /** `missing`: the bytes of the list message that have not arrived; undefined = outside of it. */
+  readonly #list = { isSeen: false, missing: undefined as number | undefined };
   #metadata: Found = {};
 
   constructor(itemBytesMax: number, strings: StringCache) {
@@ -64,30 +62,31 @@ export class ListCutter {
 
   /** The list without its items, after the whole body. Throws a StreamError if it is truncated. */
   envelope(): Found {
-    const isOver = this.#part === 'tag' && this.#numberBytes === 0;
-    if (!isOver || this.#listMissing !== undefined) {
+    const isOver = this.#part === 'tag' && this.#varint.bytes === 0;
+    if (!isOver || this.#list.missing !== undefined) {
       throw new StreamError('cut', 'the list ended in the middle');
     }
-    if (!this.#listSeen) throw new StreamError('garbage', 'the answer is not a list');
+    if (!this.#list.isSeen) throw new StreamError('garbage', 'the answer is not a list');
     return { metadata: this.#metadata };
   }
 
   /** Counts bytes inside the list message. */
   #count(length: number): void {
-    if (this.#listMissing === undefined) return;
-    if (length > this.#listMissing) throw broken();
-    this.#listMissing -= length;
+    if (this.#list.missing === undefined) return;
+    if (length > this.#list.missing) throw broken();
+    this.#list.missing -= length;
   }
 
   /** Takes a byte of a varint. True: the varint was the length of an empty value. */
   #digit(byte: number): boolean {
-    this.#numberBytes += 1;
-    if (this.#numberBytes > varintBytesMax) throw broken();
-    this.#number += (byte & 0x7f) * 2 ** (7 * (this.#numberBytes - 1));
+    const varint = this.#varint;
+    varint.bytes += 1;
+    if (varint.bytes > varintBytesMax) throw broken();
+    varint.value += (byte & 0x7f) * 2 ** (7 * (varint.bytes - 1));
     if (byte >= 0x80) return false;
-    const number = this.#number;
-    this.#number = 0;
-    this.#numberBytes = 0;
+    const number = varint.value;
+    varint.value = 0;
+    varint.bytes = 0;
     if (this.#part === 'tag') {
       this.#beginField(number);
       return false;
@@ -117,14 +116,14 @@ export class ListCutter {
   /** Begins a value of this length. True: it is empty, and ends here. */
   #beginValue(length: number): boolean {
     const field = Math.floor(this.#tag / 8);
-    if (this.#listMissing !== undefined) {
-      if (length > this.#listMissing) throw broken();
+    if (this.#list.missing !== undefined) {
+      if (length > this.#list.missing) throw broken();
       if (field === listFields.items) this.#part = 'item';
       else this.#part = field === listFields.metadata ? 'metadata' : 'other';
     } else if (field === unknownFields.raw) {
-      if (this.#listSeen) throw new StreamError('garbage', 'the answer has two lists');
-      this.#listSeen = true;
-      this.#listMissing = length;
+      if (this.#list.isSeen) throw new StreamError('garbage', 'the answer has two lists');
+      this.#list.isSeen = true;
+      this.#list.missing = length;
       this.#next();
       return false;
     } else {
@@ -165,7 +164,7 @@ export class ListCutter {
   /** Moves to the next field, or to the end of the list message. */
   #next(): void {
     this.#part = 'tag';
-    if (this.#listMissing === 0) this.#listMissing = undefined;
+    if (this.#list.missing === 0) this.#list.missing = undefined;
   }
 }
 
