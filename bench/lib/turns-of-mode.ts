@@ -7,7 +7,8 @@
  */
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { builtModes } from '../../src/modes/index.ts';
-import type { Environment, ProxyMode } from '../../src/modes/mode.ts';
+import type { Environment } from '../../src/modes/mode.ts';
+import type { ProxyMode } from '../../src/modes/proxy-mode.ts';
 import { type Address, parseAddress, parseCIDR } from '../../src/net/address.ts';
 import { objects, type Size, slice } from './cluster.ts';
 import { LongestTurn } from './longest-turn.ts';

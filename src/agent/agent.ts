@@ -8,7 +8,7 @@ import { FastPath, type FastPathOptions } from '../fast-path/fast-path.ts';
 import { type CheckedNode, checkConfig, findingsOf } from '../host/checks.ts';
 import { type HeapUse, ownHeapUse } from '../host/heap-use.ts';
 import type { ModeChoice, ModeRegistry } from '../modes/index.ts';
-import type { ProxyMode } from '../modes/mode.ts';
+import type { ProxyMode } from '../modes/proxy-mode.ts';
 import type { Descriptors } from '../modes/sockets/descriptors.ts';
 import { LocalhostListeners } from '../modes/sockets/localhost.ts';
 import type { Family } from '../net/address.ts';

@@ -13,7 +13,9 @@ import { NodeFacts } from '../host/node-facts.ts';
 import type { NodePrograms } from '../host/node-programs.ts';
 import type { Conntrack } from '../kernel/conntrack.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { Environment, ModeConfig, Planner, ProxyMode } from '../modes/mode.ts';
+import type { Environment, ModeConfig } from '../modes/mode.ts';
+import type { Planner } from '../modes/planner.ts';
+import type { ProxyMode } from '../modes/proxy-mode.ts';
 import type { LocalhostListeners } from '../modes/sockets/localhost.ts';
 import { type Address, type Family, families } from '../net/address.ts';
 import type { RunningEngine, Setting } from '../serve/ask/agent-state.ts';
@@ -143,7 +145,9 @@ export class Engine implements RunningEngine {
     }
     this.#served = settings.families.map((config) => this.#makeFamily(config));
     this.families = this.#served.map(({ sync }) => sync);
-    this.frontends = Object.fromEntries(this.#served.map((one) => [one.sync.family, one.frontends]));
+    this.frontends = Object.fromEntries(
+      this.#served.map((one) => [one.sync.family, one.frontends]),
+    );
     this.#verification = new Verification(this.families);
     this.#loop = new SyncLoop({
       state,

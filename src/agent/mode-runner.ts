@@ -5,7 +5,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { isConntrackLiberal } from '../host/conntrack.ts';
-import type { ProxyMode } from '../modes/mode.ts';
+import type { ProxyMode } from '../modes/proxy-mode.ts';
 import { findForeignTables } from '../takeover/foreign-tables.ts';
 import { keepsProxyTable } from '../takeover/sign.ts';
 import { Takeover } from '../takeover/takeover.ts';

@@ -4,7 +4,7 @@ import { ownTable as fastPathTable } from '../fast-path/layout.ts';
 import { isAbsence } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { makerOf, type OwnTableName, removeTable, tableText } from '../kernel/nft/own-table.ts';
-import type { ProxyMode } from '../modes/mode.ts';
+import type { ProxyMode } from '../modes/proxy-mode.ts';
 import { families } from '../net/address.ts';
 import { hasSign, removeSign, signText } from '../takeover/sign.ts';
 import { type ExitCode, exitCodes } from './errors.ts';

@@ -9,7 +9,7 @@ import { hostFiles } from '../host/files.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { availableModes } from '../modes/index.ts';
-import type { ProxyMode } from '../modes/mode.ts';
+import type { ProxyMode } from '../modes/proxy-mode.ts';
 import type { Run } from './command.ts';
 import { ofPrograms } from './connect-time.ts';
 import { holdNamespaceForRemoval } from './instance.ts';

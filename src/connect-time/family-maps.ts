@@ -10,8 +10,8 @@
  */
 
 import type { Kernel, KernelFailure } from '../kernel/kernel.ts';
-import type { Environment, ModeConfig, Planner } from '../modes/mode.ts';
-import { ModePlanner } from '../modes/planner.ts';
+import type { Environment, ModeConfig } from '../modes/mode.ts';
+import { ModePlanner, type Planner } from '../modes/planner.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import { type Comparison, compare } from '../sync/comparison.ts';

@@ -6,15 +6,7 @@ import type { ApplyResult, Kernel, KernelReader, WatchedTable } from '../kernel/
 import type { Forwarding } from '../state/types.ts';
 import type { Pause } from '../time/pacer.ts';
 import type { ModeFrontend } from './changes.ts';
-import type {
-  Applied,
-  Drift,
-  Environment,
-  Miscount,
-  Planner,
-  RuleCount,
-  WrittenBatch,
-} from './mode.ts';
+import type { Applied, Drift, Environment, Miscount, RuleCount, WrittenBatch } from './mode.ts';
 import type { Needed, SharedObject } from './shared-objects.ts';
 
 /** The types of a mode's objects. */
@@ -43,6 +35,10 @@ export function noCounts(): Counts {
 
 /** What a mode keeps for one Forwarding or for the environment. */
 export type ObjectOf<T extends ObjectTypes> = T['frontend'] | T['shared'];
+
+export function isShared<T extends ObjectTypes>(object: ObjectOf<T>): object is T['shared'] {
+  return object.isShared === true;
+}
 
 /** The difference of one frontend, to be written. */
 export type Difference<T extends ObjectTypes> = {
@@ -182,7 +178,7 @@ export interface Backend<T extends Types> {
   /** See `Planner.takeSweep`. */
   readonly sweep?: WriteLater<T['writer']> | undefined;
   /** See `Planner`. */
-  readonly unswept?: Planner['unswept'];
+  readonly unswept?: ((forwarding: Forwarding) => boolean) | undefined;
   /** What the mode keeps for a Forwarding: each object before those that refer to it. Pure. */
   objects(forwarding: Forwarding, environment: Environment): readonly ObjectOf<T>[];
   /**

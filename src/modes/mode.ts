@@ -7,14 +7,7 @@
  * What has to happen in an order is an object whose methods are what can be done next: a batch that
  * was taken, an observation, a repair that was begun.
  */
-import type {
-  ApplyResult,
-  Kernel,
-  KernelFailure,
-  KernelReader,
-  WatchedTable,
-} from '../kernel/kernel.ts';
-import type { MissingFeature } from '../kernel/nft/probe.ts';
+import type { ApplyResult, Kernel, KernelFailure, KernelReader } from '../kernel/kernel.ts';
 import type { Address, CIDR, Family } from '../net/address.ts';
 import type { Balance, DealingHere } from '../state/deal.ts';
 import type { Forwarding, ServicePortName } from '../state/types.ts';
@@ -146,7 +139,7 @@ export interface Batch extends WrittenBatch {
 }
 
 /** Takes a batch that the kernel, or a reading of the kernel, decides about. */
-type TakeLater = (kernel: KernelReader) => Promise<Batch | undefined> | Batch | undefined;
+export type TakeLater = (kernel: KernelReader) => Promise<Batch | undefined> | Batch | undefined;
 
 /** What the kernel holds of ours. */
 export interface KernelState {
@@ -193,104 +186,6 @@ export interface Repair {
   compare(desired: Forwarding): Drift;
   /** Plans the deletion of what belongs to no Forwarding, and ends the repair. */
   finish(pause: Pause): Promise<Drift>;
-}
-
-/** What the planner has noticed since it was asked last. */
-interface PlannerReport {
-  /** Only modes that bind addresses refuse any. */
-  readonly refused: readonly RefusedAddress[];
-  /** By table, in modes that have rules for each Service. */
-  readonly rules: readonly RuleCount[];
-}
-
-/** Reads for a start or a recovery, once `Planner.prepare` has made what rules need. */
-interface Prepared {
-  observe(kernel: KernelReader, pause: Pause): Promise<KernelState>;
-}
-
-/** Plans the batches of one family, and remembers what they bring into force. */
-export interface Planner {
-  readonly family: Family;
-  /** Tables of nf_tables that we write and that others can change. Undefined: the mode has none. */
-  readonly exposed: readonly WatchedTable[] | undefined;
-  /**
-   * How large batches may be, where a commit costs what the whole tables hold: there small batches
-   * cost the kernel more time, not less.
-   */
-  readonly batchBytesMax: number | undefined;
-  /** Bytes of ops waiting to be taken. */
-  readonly pendingBytes: number;
-  /**
-   * True while what waits replaces rules that are in force: in several batches, packets would meet
-   * half of it.
-   */
-  readonly indivisible: boolean;
-
-  /**
-   * Plans the change of one Forwarding. `previous` undefined: it did not exist. `next` undefined:
-   * it is no longer desired. Two Forwardings in one batch never have the same frontend
-   * (`sync/handover.ts`).
-   *
-   * @throws Error while a part of a repair waits to be taken, and after a refused batch.
-   */
-  change(previous: Forwarding | undefined, next: Forwarding | undefined): void;
-  /** What applies to all Services, as it was planned last. */
-  readonly environment: Environment;
-  /** Plans a change of it; none, if it is the same object. */
-  changeEnvironment(next: Environment, pause: Pause): Promise<void> | void;
-  /**
-   * Takes what waits, as one batch; undefined when nothing does.
-   *
-   * @throws Error while another batch is neither committed nor refused, and after a refused one.
-   */
-  take(): Batch | undefined;
-  /**
-   * Takes deletions that must not share a transaction with what made the objects unused: a packet
-   * between two lookups may still need them, and kernels before 6.2 still count the reference. They
-   * are a transaction of their own, so that a refusal harms nothing. It deletes what already waited
-   * when it was called last. Where the kernel knows whether an object is needed (a real server has
-   * connections), it is asked instead. Undefined: nothing waits.
-   */
-  readonly takeDeferred: TakeLater | undefined;
-  /**
-   * Reads what packets have written (session affinity) and deletes what points at endpoints that
-   * are gone. An element may expire between reading and deleting: then the batch fails (ENOENT),
-   * and it is still due. Undefined: no batch in force has deleted endpoints that clients may be
-   * bound to.
-   */
-  readonly takeSweep: TakeLater | undefined;
-  /**
-   * Whether clients of a Forwarding may still be led to endpoints that are gone, until sweeps have
-   * deleted what binds them. It answers for the moment in which it is called. Undefined: those of
-   * none.
-   */
-  readonly unswept?: ((forwarding: Forwarding) => boolean) | undefined;
-  /**
-   * Starts again from what is in force, also of the environment: forgets all that waits, and what
-   * was taken and not committed.
-   */
-  resume(inForce: Iterable<Forwarding>, pause: Pause): Promise<void>;
-
-  /**
-   * Makes what rules need and a batch cannot make: by other means, or by `transact` in a
-   * transaction of its own. It may change what is desired.
-   */
-  prepare(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<Prepared>;
-  /** Reads what the kernel holds of ours. */
-  observe(kernel: KernelReader, pause: Pause): Promise<Observation>;
-  /**
-   * Compares how many objects should be in force with the kernel's own count, at a small part of
-   * what `observe` costs. Resolves to undefined where the kernel does not count, and while changes
-   * are on their way.
-   */
-  miscounts(kernel: KernelReader): Promise<readonly Miscount[] | undefined>;
-
-  /** What the planner has noticed since the last call. */
-  takeReport(): PlannerReport;
-  /** What the kernel holds of a Forwarding, in the words of the tool that lists it. */
-  describe(forwarding: Forwarding): readonly string[];
-  /** A new planner for the same, that knows nothing of the kernel: for comparisons. */
-  cloneEmpty(): Planner;
 }
 
 /** How many rules of ours one table has. */
@@ -378,29 +273,6 @@ export interface ModeFacts {
   ownsChain?(table: string, chain: string): boolean;
   /** What it needs of the kernel in addition to connection tracking. */
   sysctls?(wishes: SysctlWishes): readonly Sysctl[];
-}
-
-export interface ProxyMode extends ModeFacts {
-  readonly dealing: ModeDealing;
-  /** Asks the kernel whether it can do what this mode needs, without leaving anything behind. */
-  probe(kernel: Kernel, ipvs?: IPVSSettings): Promise<readonly MissingFeature[]>;
-  planner(config: ModeConfig, environment: Environment): Planner;
-  /** Of rules that it has in a table of iptables in addition to its own, if it has any. */
-  filterPlanner?(config: ModeConfig): Planner;
-  /** What `cleanup` would remove. */
-  owned(kernel: KernelReader): Promise<readonly OwnedObject[]>;
-  /** Removes everything that this mode ever owns; not an error when nothing is there. */
-  cleanup(kernel: Kernel): Promise<void>;
-  /**
-   * As `cleanup`, after another mode has taken over: what carries connections stays until they have
-   * ended, and gets no new ones. Resolves to the number of connections; 0 = all is removed. Only
-   * for modes whose connections `cleanup` would cut.
-   */
-  retire?(kernel: Kernel): Promise<number>;
-  /** A change is in force; for modes that carry connections themselves. */
-  changed?(previous: Forwarding | undefined, next: Forwarding | undefined): void;
-  /** Closes the sockets of a mode that has any. Rules stay. */
-  close?(): void;
 }
 
 /** How a mode can share connections out. */

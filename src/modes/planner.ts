@@ -3,47 +3,45 @@
  * difference between two states: a normal sync goes from what is in force to what is desired, a
  * repair from what was read to what is desired.
  */
-import type { ApplyResult, Kernel, KernelReader } from '../kernel/kernel.ts';
+import type { ApplyResult, Kernel, KernelReader, WatchedTable } from '../kernel/kernel.ts';
 import { atOneGeneration } from '../kernel/steady.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import { inTurns, type Pause } from '../time/pacer.ts';
 import {
   type Backend,
-  type Counts,
-  type EndOfRepair,
   type Found,
   type HeldShared,
+  isShared,
   noCounts,
   type ObjectOf,
-  type RepairPart,
   type TallyStep,
   type Types,
-  type Writer,
 } from './backend.ts';
 import { BoundForwardings } from './bound-forwardings.ts';
 import { FrontendChanges } from './changes.ts';
-import { Comparison, type ReadComparison } from './comparison-state.ts';
+import { Comparison } from './comparison-state.ts';
 import type {
   Applied,
   Batch,
-  Drift,
   Environment,
+  KernelState,
   Miscount,
   Observation,
-  Planner,
+  RefusedAddress,
   Repair,
+  RuleCount,
+  TakeLater,
   WrittenBatch,
 } from './mode.ts';
-import { type Needed, type Retirable, SharedObjects } from './shared-objects.ts';
+import { NextBatch, writeDeletion } from './next-batch.ts';
+import { SharedObjects } from './shared-objects.ts';
 
 /**
  * What a frontend adds to `pendingBytes` for the work on it, even if nothing is written. Modes with
  * a `batchBytesMax` of their own count only what is written.
  */
 const frontendBytes = 256;
-
-type TakeLater = NonNullable<Planner['takeDeferred']>;
 
 /** What was read, and the generation of the ruleset then. */
 interface Reading<T extends Types> {
@@ -55,8 +53,17 @@ function isHook({ isHook = false }: HeldShared): boolean {
   return isHook;
 }
 
-function faultsIn({ missing, wrong, unwanted }: Drift): number {
-  return missing + wrong + unwanted;
+/** What the planner has noticed since it was asked last. */
+interface PlannerReport {
+  /** Only modes that bind addresses refuse any. */
+  readonly refused: readonly RefusedAddress[];
+  /** By table, in modes that have rules for each Service. */
+  readonly rules: readonly RuleCount[];
+}
+
+/** Reads for a start or a recovery, once `ModePlanner.prepare` has made what rules need. */
+interface Prepared {
+  observe(kernel: KernelReader, pause: Pause): Promise<KernelState>;
 }
 
 interface PlannerOptions<T extends Types> {
@@ -66,12 +73,20 @@ interface PlannerOptions<T extends Types> {
   readonly environment: Environment;
   /** The mode binds addresses of Services, so that the machine's own are left out; default: no. */
   readonly bindsAddresses?: boolean;
-  /** See `Planner`. */
+  /** See `ModePlanner`. */
   readonly batchBytesMax?: number;
 }
 
-export class ModePlanner<T extends Types> implements Planner {
+/** A planner of whatever mode. */
+export type Planner = Pick<ModePlanner<Types>, keyof ModePlanner<Types>>;
+
+/** Plans the batches of one family, and remembers what they bring into force. */
+export class ModePlanner<T extends Types> {
   readonly family: Family;
+  /**
+   * How large batches may be, where a commit costs what the whole tables hold: there small batches
+   * cost the kernel more time, not less.
+   */
   readonly batchBytesMax: number | undefined;
   readonly #options: PlannerOptions<T>;
   readonly #backend: Backend<T>;
@@ -85,19 +100,14 @@ export class ModePlanner<T extends Types> implements Planner {
   readonly #shared = new SharedObjects<T['shared']>();
   /** All claimed Forwardings, in a mode that binds addresses. */
   readonly #bound: BoundForwardings | undefined;
-  #pendingBytes = 0;
-  #isIndivisible = false;
+  /** What waits to be taken. */
+  readonly #next: NextBatch<T>;
+  /** The last batch that was taken. */
+  readonly #last: { number: number; state: 'settled' | 'taken' | 'refused' };
   /** Base chains are left out, so that no packet meets the rules. */
   #isStaged = false;
-  #writer: ReturnType<Backend<T>['writer']>;
   /** The one that is under way. */
   #comparison: Comparison<T> | undefined;
-  /** A part of a repair was planned, and waits to be taken. */
-  #isRepairWaiting = false;
-  /** Batches taken so far. */
-  #batches = 0;
-  /** The last batch that was taken. */
-  #batch: 'settled' | 'taken' | 'refused' = 'settled';
 
   constructor(options: PlannerOptions<T>) {
     const { environment } = options;
@@ -107,39 +117,49 @@ export class ModePlanner<T extends Types> implements Planner {
     this.#backend = options.backend();
     this.#environment = environment;
     this.#environmentInForce = environment;
-    this.#writer = this.#backend.writer();
+    this.#last = { number: 0, state: 'settled' };
+    this.#next = new NextBatch(
+      this.#backend,
+      options.batchBytesMax === undefined ? frontendBytes : 0,
+    );
     const release = (forwarding: Forwarding): void => this.#release(forwarding);
     const claim = (forwarding: Forwarding): void => this.#claim(forwarding);
     if (options.bindsAddresses === true) this.#bound = new BoundForwardings({ release, claim });
   }
 
+  /** What the kernel holds of a Forwarding, in the words of the tool that lists it. */
   describe(forwarding: Forwarding): readonly string[] {
     return this.#backend.describe(forwarding, this.#environment);
   }
 
+  /** A new planner for the same, that knows nothing of the kernel: for comparisons. */
   cloneEmpty(): Planner {
     return new ModePlanner({ ...this.#options, environment: this.#environment });
   }
 
+  /** Bytes of ops waiting to be taken. */
   get pendingBytes(): number {
-    return this.#pendingBytes;
+    return this.#next.bytes;
   }
 
-  get #frontendBytes(): number {
-    return this.batchBytesMax === undefined ? frontendBytes : 0;
-  }
-
-  #isShared(object: ObjectOf<T>): object is T['shared'] {
-    return object.isShared === true;
-  }
-
+  /**
+   * True while what waits replaces rules that are in force: in several batches, packets would meet
+   * half of it.
+   */
   get indivisible(): boolean {
-    return this.#isIndivisible;
+    return this.#next.isIndivisible;
   }
 
+  /**
+   * Plans the change of one Forwarding. `previous` undefined: it did not exist. `next` undefined:
+   * it is no longer desired. Two Forwardings in one batch never have the same frontend
+   * (`sync/handover.ts`).
+   *
+   * @throws Error while a part of a repair waits to be taken, and after a refused batch.
+   */
   change(previous: Forwarding | undefined, next: Forwarding | undefined): void {
-    if (this.#batch === 'refused') throw new Error('change planned upon a refused batch');
-    if (this.#isRepairWaiting) throw new Error('change planned before a repair was taken');
+    if (this.#last.state === 'refused') throw new Error('change planned upon a refused batch');
+    if (this.#next.isRepair) throw new Error('change planned before a repair was taken');
     if (this.#bound !== undefined) {
       this.#bound.change(previous, next, this.#environment);
       return;
@@ -151,7 +171,7 @@ export class ModePlanner<T extends Types> implements Planner {
   #release(forwarding: Forwarding): void {
     const { key: owner } = forwarding;
     for (const object of this.#backend.objects(forwarding, this.#environment)) {
-      if (this.#isShared(object)) this.#releaseShared(owner, object);
+      if (isShared<T>(object)) this.#releaseShared(owner, object);
       else {
         this.#changes.release(owner, object);
         this.#count(object, 'released');
@@ -170,9 +190,9 @@ export class ModePlanner<T extends Types> implements Planner {
   #claim(forwarding: Forwarding): void {
     const { key: owner } = forwarding;
     for (const object of this.#backend.objects(forwarding, this.#environment)) {
-      if (this.#isShared(object)) this.#claimShared(owner, object);
+      if (isShared<T>(object)) this.#claimShared(owner, object);
       else {
-        this.#pendingBytes += (object.bytes ?? 0) + this.#frontendBytes;
+        this.#next.addFrontend(object.bytes);
         this.#changes.claim(owner, object);
         this.#count(object, 'claimed');
       }
@@ -181,20 +201,20 @@ export class ModePlanner<T extends Types> implements Planner {
 
   #claimShared(owner: string, object: T['shared']): void {
     if (this.#shared.claim(owner, object)) {
-      this.#pendingBytes += object.bytes;
+      this.#next.bytes += object.bytes;
       this.#count(object, 'claimed');
     }
     // It is needed now, whether or not the repair has come to it.
     const comparison = this.#comparison;
-    if (comparison?.isBegun) {
-      this.#repairShared(comparison, { owner, object }, comparison.uncounted);
-    }
+    if (comparison?.isBegun) comparison.repairShared({ owner, object }, comparison.uncounted);
   }
 
+  /** What applies to all Services, as it was planned last. */
   get environment(): Environment {
     return this.#environment;
   }
 
+  /** Plans a change of it; none, if it is the same object. */
   changeEnvironment(next: Environment, pause: Pause): Promise<void> | void {
     if (next === this.#environment) return;
     const move = (): void => {
@@ -216,23 +236,28 @@ export class ModePlanner<T extends Types> implements Planner {
     return this.#isStaged ? objects.filter((one) => !isHook(one)) : objects;
   }
 
+  /**
+   * Takes what waits, as one batch; undefined when nothing does.
+   *
+   * @throws Error while another batch is neither committed nor refused, and after a refused one.
+   */
   take(): Batch | undefined {
     this.#checkSettled();
     const touched = this.#comparison?.touched;
     this.#changes.each((id, { owner, before, after }) => {
-      this.#writer.write({ of: 'frontend', from: 'belief', owner, before, after });
+      this.#next.writer.write({ of: 'frontend', from: 'belief', owner, before, after });
       touched?.add(id);
     });
     this.#writeShared(touched);
-    const written = this.#writer.batch();
+    const written = this.#next.writer.batch();
     this.#startBatch();
     return this.#taken(written, this.#environment);
   }
 
   #checkSettled(): void {
-    if (this.#batch === 'taken')
-      throw new Error('the batch before was neither committed nor refused');
-    if (this.#batch === 'refused') throw new Error('batch taken after a refused one');
+    const { state } = this.#last;
+    if (state === 'taken') throw new Error('the batch before was neither committed nor refused');
+    if (state === 'refused') throw new Error('batch taken after a refused one');
   }
 
   /** Without a batch, what was recorded is in force already, and so is `environment`. */
@@ -243,18 +268,18 @@ export class ModePlanner<T extends Types> implements Planner {
       this.#confirm('nothing to write', environment);
       return undefined;
     }
-    this.#batch = 'taken';
-    this.#batches += 1;
+    this.#last.state = 'taken';
+    this.#last.number += 1;
     const touched = this.#comparison?.touched;
     if (touched) for (const name of written.deleted?.() ?? []) touched.add(name);
     return {
       ...written,
       committed: (result) => {
-        this.#batch = 'settled';
+        this.#last.state = 'settled';
         this.#confirm(result, environment);
       },
       refused: () => {
-        this.#batch = 'refused';
+        this.#last.state = 'refused';
         this.#rollback();
       },
     };
@@ -267,30 +292,18 @@ export class ModePlanner<T extends Types> implements Planner {
       // or deleted since the reading is as we know it.
       const found = touched?.has(object.id) ? undefined : this.#comparison?.found;
       const mayBeThere = isThere || (found?.faultOf(object) ?? 'missing') !== 'missing';
-      this.#writeWhole(object, owner, mayBeThere);
+      this.#next.writeWhole(object, owner, mayBeThere);
       touched?.add(object.id);
     }
     for (const { object, owner } of deleted) {
-      this.#writeDeletion(this.#writer, object.id, owner);
+      writeDeletion(this.#next.writer, object.id, owner);
       touched?.add(object.id);
     }
-  }
-
-  #writeWhole(object: T['shared'], owner: string, isThere: boolean): void {
-    this.#writer.write({ of: 'shared', id: object.id, owner, after: object, isThere });
-  }
-
-  /** Deletes an object that nothing needs. */
-  #writeDeletion(writer: Writer<T>, id: string, owner = ''): void {
-    writer.write({ of: 'shared', id, owner, after: undefined, isThere: true });
   }
 
   #startBatch(): void {
     this.#changes.clear();
-    this.#pendingBytes = 0;
-    this.#isIndivisible = false;
-    this.#isRepairWaiting = false;
-    this.#writer = this.#backend.writer();
+    this.#next.begin();
   }
 
   /** What was recorded so far is in force: the state before it is not needed any more. */
@@ -306,6 +319,13 @@ export class ModePlanner<T extends Types> implements Planner {
     this.#backend.settle?.('refused');
   }
 
+  /**
+   * Takes deletions that must not share a transaction with what made the objects unused: a packet
+   * between two lookups may still need them, and kernels before 6.2 still count the reference. They
+   * are a transaction of their own, so that a refusal harms nothing. It deletes what already waited
+   * when it was called last. Where the kernel knows whether an object is needed (a real server has
+   * connections), it is asked instead. Undefined: nothing waits.
+   */
   get takeDeferred(): TakeLater | undefined {
     const isAny = this.#shared.isAnyRetired || this.#backend.deferred !== undefined;
     return isAny ? this.#takeDeferred : undefined;
@@ -315,7 +335,7 @@ export class ModePlanner<T extends Types> implements Planner {
     this.#checkSettled();
     const writer = this.#backend.writer();
     const ids = this.#shared.due();
-    for (const id of ids) this.#writeDeletion(writer, id);
+    for (const id of ids) writeDeletion(writer, id);
     const finish = (late: Iterable<string>): Batch | undefined => {
       const touched = this.#comparison?.touched;
       for (const id of [...ids, ...late]) touched?.add(id);
@@ -325,8 +345,14 @@ export class ModePlanner<T extends Types> implements Planner {
     return late instanceof Promise ? late.then(finish) : finish(late);
   };
 
+  /**
+   * Reads what packets have written (session affinity) and deletes what points at endpoints that
+   * are gone. An element may expire between reading and deleting: then the batch fails (ENOENT),
+   * and it is still due. Undefined: no batch in force has deleted endpoints that clients may be
+   * bound to.
+   */
   get takeSweep(): TakeLater | undefined {
-    const isDue = this.#batch !== 'taken' && this.#backend.sweep !== undefined;
+    const isDue = this.#last.state !== 'taken' && this.#backend.sweep !== undefined;
     return isDue ? this.#takeSweep : undefined;
   }
 
@@ -337,23 +363,34 @@ export class ModePlanner<T extends Types> implements Planner {
     return this.#taken(writer.batch());
   };
 
-  get unswept(): Planner['unswept'] {
+  /**
+   * Whether clients of a Forwarding may still be led to endpoints that are gone, until sweeps have
+   * deleted what binds them. It answers for the moment in which it is called. Undefined: those of
+   * none.
+   */
+  get unswept(): ((forwarding: Forwarding) => boolean) | undefined {
     return this.#backend.unswept;
   }
 
-  takeReport(): ReturnType<Planner['takeReport']> {
+  /** What the planner has noticed since the last call. */
+  takeReport(): PlannerReport {
     const rules = this.#backend.tally?.takeRules?.() ?? [];
     return { refused: this.#bound?.takeRefused() ?? [], rules };
   }
 
-  get exposed(): Planner['exposed'] {
+  /** Tables of nf_tables that we write and that others can change. Undefined: the mode has none. */
+  get exposed(): readonly WatchedTable[] | undefined {
     return this.#backend.tables?.exposed;
   }
 
+  /**
+   * Makes what rules need and a batch cannot make: by other means, or by `transact` in a
+   * transaction of its own. It may change what is desired.
+   */
   async prepare(
     kernel: Kernel,
     transact: (ops: Uint8Array) => Promise<ApplyResult>,
-  ): ReturnType<Planner['prepare']> {
+  ): Promise<Prepared> {
     await this.#backend.tables?.prepare(kernel, transact);
     return { observe: (reader, pause) => this.observe(reader, pause) };
   }
@@ -362,7 +399,7 @@ export class ModePlanner<T extends Types> implements Planner {
     const { found } = this.#current(comparison);
     const hooks = this.#backend.ofEnvironment(this.#environment).filter(isHook);
     if (hooks.length === 0) return undefined;
-    for (const held of found.shared()) if (isHook(held)) return undefined;
+    for (const held of found!.shared()) if (isHook(held)) return undefined;
     this.#isStaged = true;
     return () => this.#hook();
   }
@@ -373,12 +410,21 @@ export class ModePlanner<T extends Types> implements Planner {
     return this.take();
   }
 
+  /**
+   * Compares how many objects should be in force with the kernel's own count, at a small part of
+   * what `observe` costs. Resolves to undefined where the kernel does not count, and while changes
+   * are on their way.
+   */
   async miscounts(kernel: KernelReader): Promise<readonly Miscount[] | undefined> {
     const isWaiting = this.#changes.isAny || this.#shared.isAnyChanged;
-    if (isWaiting || this.#batch !== 'settled') return undefined;
+    if (isWaiting || this.#last.state !== 'settled') return undefined;
     return this.#backend.tally?.miscounts?.(kernel);
   }
 
+  /**
+   * Starts again from what is in force, also of the environment: forgets all that waits, and what
+   * was taken and not committed.
+   */
   async resume(inForce: Iterable<Forwarding>, pause: Pause): Promise<void> {
     this.#rollback();
     this.#backend.tally?.clear();
@@ -387,7 +433,7 @@ export class ModePlanner<T extends Types> implements Planner {
     this.#bound?.clear();
     if (this.#comparison !== undefined) this.#comparison.isBegun = false;
     this.#startBatch();
-    this.#batch = 'settled';
+    this.#last.state = 'settled';
     this.#environment = this.#environmentInForce;
     this.#ofEnvironment = this.#neededByEnvironment();
     for (const object of this.#ofEnvironment) this.#resumeShared('', object);
@@ -397,7 +443,7 @@ export class ModePlanner<T extends Types> implements Planner {
   #resume(forwarding: Forwarding): void {
     const { key: owner } = forwarding;
     for (const object of this.#backend.objects(forwarding, this.#environment)) {
-      if (this.#isShared(object)) this.#resumeShared(owner, object);
+      if (isShared<T>(object)) this.#resumeShared(owner, object);
       else {
         this.#changes.resume(owner, object);
         this.#count(object, 'resumed');
@@ -410,28 +456,37 @@ export class ModePlanner<T extends Types> implements Planner {
     if (this.#shared.resume(owner, object)) this.#count(object, 'resumed');
   }
 
+  /** Reads what the kernel holds of ours. */
   async observe(kernel: KernelReader, pause: Pause): Promise<Observation> {
-    const batches = this.#batches;
-    let isStale = this.#batch !== 'settled';
+    const { number, state } = this.#last;
     // From now on it gets what batches write, whether that was read before or after.
-    const comparison = new Comparison<T>();
+    const [backend, changes, shared, next] = [
+      this.#backend,
+      this.#changes,
+      this.#shared,
+      this.#next,
+    ];
+    const comparison = new Comparison<T>({ backend, changes, shared, next });
     this.#comparison = comparison;
-    const { allowsBatches = false } = this.#backend;
+    const { allowsBatches = false } = backend;
     let generation: number | undefined;
     try {
-      ({ found: comparison.found, generation } = await this.#read(kernel, pause));
+      const reading = await this.#read(kernel, pause);
+      comparison.read(reading.found);
+      ({ generation } = reading);
     } catch (error) {
       this.#drop(comparison);
       throw error;
     }
     const { found } = this.#current(comparison);
-    isStale ||= this.#batches !== batches || this.#batch !== 'settled' || this.pendingBytes > 0;
+    const isMoved = this.#last.number !== number || this.#last.state !== 'settled';
+    const isStale = state !== 'settled' || isMoved || this.pendingBytes > 0;
     return {
       generation,
       allowsBatches,
       isStale: isStale && !allowsBatches,
-      adopt: (next) => found.adopt?.(next) ?? next,
-      leave: (forwarding) => this.#leave(comparison, forwarding),
+      adopt: (desired) => found!.adopt?.(desired) ?? desired,
+      leave: (forwarding) => this.#current(comparison).leave(forwarding, this.#environment),
       stage: () => this.#stage(comparison),
       repair: (slice) => this.#begin(comparison, slice),
       restore: async (targets, slice) => {
@@ -452,144 +507,31 @@ export class ModePlanner<T extends Types> implements Planner {
     return { found: await read(), generation };
   }
 
-  #leave(comparison: Comparison<T>, forwarding: Forwarding): boolean {
-    if (this.#backend.isOptional === true) return false;
-    const { found, left } = this.#current(comparison);
-    let isThere = false;
-    for (const object of this.#backend.objects(forwarding, this.#environment)) {
-      if (!this.#isShared(object) && found.take(object) !== undefined) isThere = true;
-    }
-    if (isThere) left.add(forwarding.key);
-    return isThere;
-  }
-
   async #begin(comparison: Comparison<T>, pause: Pause): Promise<Repair> {
     const { found } = this.#current(comparison);
     const drift = noCounts();
-    this.#isIndivisible = false;
-    const end = await this.#backend.repairFixed(found, this.#part(comparison, drift, pause));
+    this.#next.isIndivisible = false;
+    const end = await this.#backend.repairFixed(found!, comparison.part(drift, pause));
     comparison.isBegun = true;
-    for (const object of this.#ofEnvironment) {
-      this.#repairShared(comparison, { owner: '', object }, drift);
-    }
+    for (const object of this.#ofEnvironment) comparison.repairShared({ owner: '', object }, drift);
     return {
       drift,
-      compare: (desired) => this.#compare(comparison, desired),
-      finish: (slice) => this.#finish(comparison, end, slice),
+      compare: (desired) => this.#current(comparison).compare(desired, this.#environment),
+      finish: async (slice) => {
+        const rest = await this.#current(comparison).finish(end, slice);
+        this.#drop(comparison);
+        return rest;
+      },
     };
-  }
-
-  #compare(comparison: Comparison<T>, desired: Forwarding): Drift {
-    const current = this.#current(comparison);
-    this.#isRepairWaiting = true;
-    const drift = noCounts();
-    const { key: owner } = desired;
-    if (current.left.has(owner)) return drift;
-    for (const object of this.#backend.objects(desired, this.#environment)) {
-      if (!this.#isShared(object)) this.#repairFrontend(current, { owner, object }, drift);
-      else if (object.isMadeLast === true) current.madeLast.push({ owner, object });
-      else this.#repairShared(current, { owner, object }, drift);
-    }
-    return drift;
-  }
-
-  #repairFrontend(
-    { found, touched }: ReadComparison<T>,
-    { owner, object: after }: { readonly owner: string; readonly object: T['frontend'] },
-    drift: Counts,
-  ): void {
-    this.#pendingBytes += this.#frontendBytes;
-    if (this.#changes.has(after.id) || touched.has(after.id)) return;
-    if (!this.#changes.holds(owner, after)) return;
-    const faults = faultsIn(drift);
-    const before = found.take(after);
-    this.#writer.write({ of: 'frontend', from: 'kernel', owner, before, after, drift });
-    if (faultsIn(drift) > faults) this.#pendingBytes += after.bytes ?? 0;
-  }
-
-  #repairShared(
-    { compared, found, touched }: Comparison<T>,
-    { owner, object }: Needed<T['shared']>,
-    drift: Counts,
-  ): void {
-    const { id } = object;
-    if (compared.has(id) || touched.has(id) || this.#shared.changes(id)) return;
-    if (object.laterRank !== undefined) compared.add(id);
-    this.#shared.revive(id);
-    const fault = found?.faultOf(object);
-    if (fault === undefined) return;
-    // Others that need it need not compare it again.
-    touched.add(id);
-    this.#pendingBytes += object.bytes;
-    this.#writeWhole(object, owner, fault === 'wrong');
-    drift[fault] += 1;
-  }
-
-  async #finish(
-    comparison: Comparison<T>,
-    end: EndOfRepair<T> | undefined,
-    pause: Pause,
-  ): Promise<Drift> {
-    const current = this.#current(comparison);
-    const { found, touched, uncounted: drift } = current;
-    this.#isRepairWaiting = true;
-    await inTurns(found.rest(), pause, ([id, held]) => {
-      if (touched.has(id) || this.#changes.has(id)) return;
-      const none = { owner: '', after: undefined } as const;
-      this.#writer.write({ of: 'frontend', from: 'kernel', before: held, ...none, drift });
-    });
-    await this.#pruneShared(current, drift, pause);
-    await end?.(this.#part(comparison, drift, pause));
-    this.#drop(comparison);
-    return drift;
   }
 
   #drop(comparison: Comparison<T>): void {
     if (this.#comparison === comparison) this.#comparison = undefined;
   }
 
-  async #pruneShared(comparison: ReadComparison<T>, drift: Counts, pause: Pause): Promise<void> {
-    const { found, madeLast, touched } = comparison;
-    await inTurns(madeLast, pause, (needed) => this.#repairShared(comparison, needed, drift));
-    const present = new Set<string>();
-    const unneeded: Retirable[] = [];
-    await inTurns(found.shared(), pause, ({ id, laterRank }) => {
-      if (laterRank !== undefined) present.add(id);
-      if (this.#shared.has(id) || this.#shared.changes(id) || touched.has(id)) return;
-      if (laterRank === undefined) this.#writeDeletion(this.#writer, id);
-      else if (this.#shared.isRetired(id)) return;
-      else unneeded.push({ id, laterRank });
-      drift.unwanted += 1;
-    });
-    this.#shared.retire(unneeded);
-    // The deletion of what is gone would fail, and with it the whole transaction.
-    this.#shared.keepRetired((id) => present.has(id) || touched.has(id));
-  }
-
-  #part(comparison: Comparison<T>, drift: Counts, pause: Pause): RepairPart<T> {
-    const { left, touched } = comparison;
-    return {
-      writer: this.#writer,
-      drift,
-      touched,
-      pause,
-      shared: () => this.#shared.values(),
-      isLeaving: (id) => this.#shared.changes(id) && !this.#shared.has(id),
-      startOver: (how) => {
-        touched.clear();
-        left.clear();
-        this.#shared.startOver();
-        this.#changes.startOver();
-        this.#isIndivisible = how === 'indivisible';
-      },
-    };
-  }
-
   /** A planner notes what batches write in what it read last, and compares with nothing else. */
-  #current(comparison: Comparison<T>): ReadComparison<T> {
-    if (this.#comparison !== comparison) {
-      throw new Error('the observation is stale: it was dropped, or another one was made');
-    }
-    return comparison as ReadComparison<T>;
+  #current(comparison: Comparison<T>): Comparison<T> {
+    if (this.#comparison === comparison) return comparison;
+    throw new Error('the observation is stale: it was dropped, or another one was made');
   }
 }

@@ -1,7 +1,8 @@
 /** Applies the batches of one family, at most one at a time. */
 import { asKernelFailure } from '../kernel/failures.ts';
 import type { ApplyResult, KernelFailure } from '../kernel/kernel.ts';
-import type { Batch, Planner } from '../modes/mode.ts';
+import type { Batch } from '../modes/mode.ts';
+import type { Planner } from '../modes/planner.ts';
 import type { Forwarding } from '../state/types.ts';
 import { type Cause, joined } from './cause.ts';
 import type { Purpose } from './events.ts';

@@ -3,7 +3,8 @@
  * planner of its own, whose batches are never applied. Syncs continue at the same time.
  */
 import type { KernelReader } from '../kernel/kernel.ts';
-import type { Drift, Observation, Planner, Repair } from '../modes/mode.ts';
+import type { Drift, Observation, Repair } from '../modes/mode.ts';
+import type { Planner } from '../modes/planner.ts';
 import type { Forwarding, ForwardingsByKey } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { inTurns, Pacer, type Pause } from '../time/pacer.ts';

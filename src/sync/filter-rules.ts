@@ -4,7 +4,7 @@
  * delays nothing else.
  */
 import type { Kernel } from '../kernel/kernel.ts';
-import type { Planner } from '../modes/mode.ts';
+import type { Planner } from '../modes/planner.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';

@@ -1,4 +1,5 @@
-import type { Environment, Planner } from '../modes/mode.ts';
+import type { Environment } from '../modes/mode.ts';
+import type { Planner } from '../modes/planner.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Cause } from './cause.ts';
 

@@ -3,7 +3,7 @@
  * affinity that points at endpoints that are gone (`sweep`). What the kernel refuses is retried.
  */
 import { asKernelFailure } from '../kernel/failures.ts';
-import type { Planner } from '../modes/mode.ts';
+import type { Planner } from '../modes/planner.ts';
 import { Backoff } from '../time/backoff.ts';
 import { restAfter } from '../time/rest.ts';
 import type { Applier } from './applier.ts';

@@ -1,5 +1,5 @@
 import type { Kernel } from '../kernel/kernel.ts';
-import type { Planner } from '../modes/mode.ts';
+import type { Planner } from '../modes/planner.ts';
 import type { Clock } from '../time/clock.ts';
 import type { Pacer } from '../time/pacer.ts';
 import type { Observer } from './events.ts';

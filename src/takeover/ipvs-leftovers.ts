@@ -9,7 +9,7 @@ import { IPPROTO, protocolOf } from '../kernel/nft/constants.ts';
 import { kernelOps, type Reply, type Request } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
 import { RT_SCOPE_LINK } from '../kernel/route-ops.ts';
-import type { ProxyMode } from '../modes/mode.ts';
+import type { ProxyMode } from '../modes/proxy-mode.ts';
 import { formatEndpoint } from '../net/address.ts';
 import { isIpset, linkName, nodePortSets } from './names.ts';
 

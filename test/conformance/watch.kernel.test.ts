@@ -12,7 +12,7 @@ import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';
 import { replies } from '../../src/kernel/ops.ts';
 import { readRecords } from '../../src/kernel/records.ts';
-import type { Planner } from '../../src/modes/mode.ts';
+import type { Planner } from '../../src/modes/planner.ts';
 import type { SyncEvent } from '../../src/sync/events.ts';
 import { Watch } from '../../src/sync/watch.ts';
 import { systemClock } from '../../src/time/clock.ts';

@@ -26,7 +26,7 @@ import {
 } from '../../src/modes/index.ts';
 import { linkName } from '../../src/modes/ipvs/layout.ts';
 import { ipvsMode } from '../../src/modes/ipvs/mode.ts';
-import type { ProxyMode } from '../../src/modes/mode.ts';
+import type { ProxyMode } from '../../src/modes/proxy-mode.ts';
 import type { Address } from '../../src/net/address.ts';
 import { loggerTo } from '../../src/serve/log.ts';
 import { type DecodeContext, decodeContext, kindOf } from '../../src/source/decode.ts';

@@ -8,9 +8,10 @@ import { standardLeaseMs, standardRoom } from '../../src/connect-time/maps/place
 import { likeIptables } from '../../src/modes/iptables/filter-part.ts';
 import { iptablesMode } from '../../src/modes/iptables/mode.ts';
 import { ipvsMode } from '../../src/modes/ipvs/mode.ts';
-import type { ModeConfig, ModeName, ProxyMode } from '../../src/modes/mode.ts';
+import type { ModeConfig, ModeName } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/mode.ts';
 import { ModePlanner } from '../../src/modes/planner.ts';
+import type { ProxyMode } from '../../src/modes/proxy-mode.ts';
 import { Balancer } from '../../src/modes/sockets/balancer.ts';
 import { frontendId } from '../../src/modes/sockets/frontends.ts';
 import { Memories } from '../../src/modes/sockets/memory.ts';

@@ -12,8 +12,9 @@ import {
   question,
   stateQuestion,
 } from '../../kernel/xt/probe.ts';
-import type { ModeConfig, ProxyMode } from '../mode.ts';
+import type { ModeConfig } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
+import type { ProxyMode } from '../proxy-mode.ts';
 import { batchBytesMax, IptablesBackend, type IptablesTypes } from './backend.ts';
 import { filterPart } from './layout.ts';
 import { sysctls } from './mode.ts';

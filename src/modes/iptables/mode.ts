@@ -1,6 +1,6 @@
 import { missingExtensions } from '../../kernel/xt/probe.ts';
-import type { ProxyMode } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
+import type { ProxyMode } from '../proxy-mode.ts';
 import type { Sysctl, SysctlWishes } from '../sysctl.ts';
 import { batchBytesMax, IptablesBackend, type IptablesTypes } from './backend.ts';
 import { cleanup, owned } from './cleanup.ts';

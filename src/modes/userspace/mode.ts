@@ -1,7 +1,8 @@
 import type { KernelReader } from '../../kernel/kernel.ts';
 import { families } from '../../net/address.ts';
-import type { OwnedObject, ProxyMode } from '../mode.ts';
+import type { OwnedObject } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
+import type { ProxyMode } from '../proxy-mode.ts';
 import type { Descriptors } from '../sockets/descriptors.ts';
 import { Switchboard } from '../sockets/switchboard.ts';
 import { UserspaceBackend, type UserspaceTypes } from './backend.ts';

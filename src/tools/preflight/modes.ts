@@ -3,7 +3,7 @@ import type { Config } from '../../config/config.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { MissingFeature } from '../../kernel/nft/probe.ts';
 import { ModeError, type ModeRegistry, selectMode } from '../../modes/index.ts';
-import type { ProxyMode } from '../../modes/mode.ts';
+import type { ProxyMode } from '../../modes/proxy-mode.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
 
 interface ModesFound {

@@ -5,7 +5,7 @@ import { clientsAtRisk } from '../../host/kernel-clients.ts';
 import { isKernelError, isNotPermitted } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { builtModes } from '../../modes/index.ts';
-import type { ProxyMode } from '../../modes/mode.ts';
+import type { ProxyMode } from '../../modes/proxy-mode.ts';
 import { keepsProxyTable } from '../../takeover/sign.ts';
 import { checkAgents } from './agents.ts';
 import { checkConntrack } from './conntrack.ts';

@@ -1,8 +1,9 @@
 /** What the kernel is asked about balances, when, and what its answers change. */
 import { expect, it, onTestFinished } from 'vitest';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
-import type { ModeName, ProxyMode } from '../../../src/modes/mode.ts';
+import type { ModeName } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import type { ProxyMode } from '../../../src/modes/proxy-mode.ts';
 import { resources } from '../../../src/state/change.ts';
 import type { Balance } from '../../../src/state/deal.ts';
 import { ready, service, slice } from '../state/build.ts';

@@ -9,11 +9,11 @@ import type {
   Environment,
   ModeName,
   Observation,
-  Planner,
-  ProxyMode,
   Repair,
 } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import type { Planner } from '../../../src/modes/planner.ts';
+import type { ProxyMode } from '../../../src/modes/proxy-mode.ts';
 import type { Family } from '../../../src/net/address.ts';
 import { type Forwarding, forwardingKey } from '../../../src/state/types.ts';
 
@@ -75,6 +75,7 @@ class ChainPlanner implements Planner {
   readonly batchBytesMax = undefined;
   readonly indivisible = false;
   readonly takeDeferred = undefined;
+  readonly unswept = undefined;
   readonly takeSweep = undefined;
   readonly #inTable: { readonly family: number; readonly table: string };
   #writer = new RecordWriter(nftOps);

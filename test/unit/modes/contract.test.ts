@@ -1,7 +1,7 @@
 /** A planner refuses calls that would build on what is not in force. */
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { Planner } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import type { Planner } from '../../../src/modes/planner.ts';
 import { noPause } from '../../../src/time/pacer.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { ready, resolveOne, service, slice } from '../state/build.ts';

@@ -3,13 +3,9 @@ import { describe, expect, it } from 'vitest';
 import { KernelError } from '../../../src/kernel/errors.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
-import {
-  type Batch,
-  defaultIPVSSettings,
-  type Environment,
-  type Planner,
-} from '../../../src/modes/mode.ts';
+import { type Batch, defaultIPVSSettings, type Environment } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import type { Planner } from '../../../src/modes/planner.ts';
 import { allPaths } from '../../../src/state/paths.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { noPause } from '../../../src/time/pacer.ts';

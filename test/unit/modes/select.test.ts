@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { KernelError } from '../../../src/kernel/errors.ts';
 import type { MissingFeature } from '../../../src/kernel/nft/probe.ts';
 import { type ModeRegistry, selectMode } from '../../../src/modes/index.ts';
-import type { ModeName, ProxyMode } from '../../../src/modes/mode.ts';
+import type { ModeName } from '../../../src/modes/mode.ts';
+import type { ProxyMode } from '../../../src/modes/proxy-mode.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { withoutNetfilter } from '../../fake/without-netfilter.ts';
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { KernelError } from '../../../src/kernel/errors.ts';
-import type { Environment, Planner } from '../../../src/modes/mode.ts';
+import type { Environment } from '../../../src/modes/mode.ts';
+import type { Planner } from '../../../src/modes/planner.ts';
 import { quiet, refusal, ToyKernel, ToyPlanner } from './double.ts';
 import { World, webService } from './world.ts';
 

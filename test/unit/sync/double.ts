@@ -17,10 +17,10 @@ import type {
   Drift,
   Environment,
   Observation,
-  Planner,
   Repair,
   WrittenBatch,
 } from '../../../src/modes/mode.ts';
+import type { Planner } from '../../../src/modes/planner.ts';
 import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { keepOrder } from '../../../src/state/pool.ts';
 import { type Forwarding, forwardingKey } from '../../../src/state/types.ts';

@@ -1,7 +1,8 @@
 /** A sync loop over a toy kernel, with a story's verbs. */
 import { onTestFinished } from 'vitest';
 import type { Kernel } from '../../../src/kernel/kernel.ts';
-import type { Environment, Planner } from '../../../src/modes/mode.ts';
+import type { Environment } from '../../../src/modes/mode.ts';
+import type { Planner } from '../../../src/modes/planner.ts';
 import { noLimits } from '../../../src/state/budget.ts';
 import type { DealingHere } from '../../../src/state/deal.ts';
 import type { EndpointHealth } from '../../../src/state/detection.ts';

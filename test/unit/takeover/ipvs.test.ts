@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import { IPPROTO } from '../../../src/kernel/nft/constants.ts';
 import type { KernelOp } from '../../../src/kernel/ops.ts';
-import type { ProxyMode } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import type { ProxyMode } from '../../../src/modes/proxy-mode.ts';
 import { parseAddress } from '../../../src/net/address.ts';
 import { batch } from '../../conformance/ops.ts';
 import { FakeKernel } from '../../fake/kernel.ts';

@@ -6,9 +6,10 @@ import {
   type ConnectTimeTypes,
 } from '../../../../src/connect-time/maps/backend.ts';
 import { type Placement, standardRoom } from '../../../../src/connect-time/maps/placement.ts';
-import type { Environment, ProxyMode } from '../../../../src/modes/mode.ts';
+import type { Environment } from '../../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import { ModePlanner } from '../../../../src/modes/planner.ts';
+import type { ProxyMode } from '../../../../src/modes/proxy-mode.ts';
 import type { Family } from '../../../../src/net/address.ts';
 import type { FakeKernel } from '../../../fake/kernel.ts';
 import { failures, Story, type Subject, stories } from '../../modes/nftables/life.ts';

@@ -9,8 +9,8 @@ import {
   type Environment,
   type IPVSSettings,
   type ModeConfig,
-  type ProxyMode,
 } from '../../../../src/modes/mode.ts';
+import type { ProxyMode } from '../../../../src/modes/proxy-mode.ts';
 import { forwardingKey, type Service } from '../../../../src/state/types.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import {

@@ -2,14 +2,8 @@
 
 import { expect } from 'vitest';
 import { ipvsMode } from '../../../../src/modes/ipvs/mode.ts';
-import type {
-  Batch,
-  Drift,
-  Environment,
-  ModeConfig,
-  Planner,
-  Repair,
-} from '../../../../src/modes/mode.ts';
+import type { Batch, Drift, Environment, ModeConfig, Repair } from '../../../../src/modes/mode.ts';
+import type { Planner } from '../../../../src/modes/planner.ts';
 import { sameForwarding } from '../../../../src/state/equal.ts';
 import { noPause } from '../../../../src/time/pacer.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';

@@ -1,6 +1,7 @@
 /** Lives of a planner for property tests, whatever its mode. */
 import fc from 'fast-check';
-import type { ModeConfig, ProxyMode } from '../../../../src/modes/mode.ts';
+import type { ModeConfig } from '../../../../src/modes/mode.ts';
+import type { ProxyMode } from '../../../../src/modes/proxy-mode.ts';
 import type { Family } from '../../../../src/net/address.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import {

@@ -2,16 +2,10 @@
 
 import { expect } from 'vitest';
 import type { Kernel } from '../../../../src/kernel/kernel.ts';
-import type {
-  Batch,
-  Drift,
-  Environment,
-  ModeConfig,
-  Planner,
-  ProxyMode,
-  Repair,
-} from '../../../../src/modes/mode.ts';
+import type { Batch, Drift, Environment, ModeConfig, Repair } from '../../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
+import type { Planner } from '../../../../src/modes/planner.ts';
+import type { ProxyMode } from '../../../../src/modes/proxy-mode.ts';
 import { sameForwarding } from '../../../../src/state/equal.ts';
 import { noPause } from '../../../../src/time/pacer.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';

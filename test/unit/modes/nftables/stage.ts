@@ -1,6 +1,7 @@
 /** Services on a node, written by the mode into a fake kernel: send packets and see. */
-import type { LocalDetector, ProxyMode } from '../../../../src/modes/mode.ts';
+import type { LocalDetector } from '../../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
+import type { ProxyMode } from '../../../../src/modes/proxy-mode.ts';
 import type { Family } from '../../../../src/net/address.ts';
 import { resolve } from '../../../../src/state/resolve.ts';
 import { type EndpointSlice, forwardingKey, type Service } from '../../../../src/state/types.ts';

@@ -1,8 +1,8 @@
 /** What is said of virtual services that another process has left. */
 import { expect, it } from 'vitest';
 import { IPPROTO } from '../../../../src/kernel/nft/constants.ts';
-import type { ProxyMode } from '../../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
+import type { ProxyMode } from '../../../../src/modes/proxy-mode.ts';
 import { checkPredecessors } from '../../../../src/tools/preflight/predecessors.ts';
 import { batch } from '../../../conformance/ops.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
