@@ -7,7 +7,7 @@
 import { type Address, type CIDR, cidrContains, formatAddress } from '../net/address.ts';
 import type { List } from '../net/list.ts';
 import type { AddressKeys, NodeSockets } from './node-sockets.ts';
-import type { Service } from './types.ts';
+import { namespaceOf, type Service } from './types.ts';
 
 export interface ExternalIPRules {
   /** Only addresses in these blocks are served; empty = all. */
@@ -71,7 +71,7 @@ export function formatExternalIPNotice({ address, because, service }: ExternalIP
     case 'cidrs':
       return `${what} is not served: no block of --external-ip-cidrs holds it`;
     case 'namespaces': {
-      const namespace = service.slice(0, service.indexOf('/'));
+      const namespace = namespaceOf(service);
       return `${what} is not served: --external-ip-namespaces does not name ${namespace}`;
     }
     case 'machines':

@@ -8,6 +8,7 @@ import { LeftOut } from './left-out.ts';
 import { levelWithin } from './level.ts';
 import { bytesOfService, bytesOfSlice, bytesOfUnserved } from './record-bytes.ts';
 import type { ClusterState } from './store.ts';
+import { namespaceOf } from './types.ts';
 
 interface HeapGuardOptions {
   readonly state: ClusterState;
@@ -234,8 +235,4 @@ export class HeapGuard {
   #leaveOut(resource: Resource, key: string): void {
     this.#leftOut.add(namespaceOf(key), `${resource} ${key}`);
   }
-}
-
-function namespaceOf(key: string): string {
-  return key.slice(0, key.indexOf('/'));
 }

@@ -14,7 +14,7 @@ import {
 import { asksForSlots, slotsAsked } from './deal.ts';
 import { hasFamily, memoriesOfPort, poolsOfFrontend } from './policy.ts';
 import type { ClusterState } from './store.ts';
-import type { EndpointSlice, Service } from './types.ts';
+import { type EndpointSlice, namespaceOf, type Service } from './types.ts';
 
 /** The limits that are added up; the other one is about one frontend. */
 type Limits = Omit<ServiceLimits, 'frontendEndpoints'>;
@@ -105,7 +105,7 @@ export class NamespaceShares {
     slices: readonly EndpointSlice[],
   ): readonly string[] {
     const sizes = service && this.#sizes(service, slices);
-    const changed = this.#set(key, key.slice(0, key.indexOf('/')), sizes);
+    const changed = this.#set(key, namespaceOf(key), sizes);
     return changed.length === 0 ? changed : changed.filter((other) => other !== key);
   }
 

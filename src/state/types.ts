@@ -280,3 +280,8 @@ export function serviceKey({ namespace, name }: ServicePortName): string {
 export function objectKey(namespace: string, name: string): string {
   return [namespace, name].join('/');
 }
+
+/** The namespace of `namespace/name`. */
+export function namespaceOf(key: string): string {
+  return key.slice(0, key.indexOf('/'));
+}

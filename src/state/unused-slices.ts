@@ -1,5 +1,5 @@
 /** EndpointSlices that are not used although they seem to be for a Service, kept to be reported. */
-import type { UnusedSlice } from './types.ts';
+import { namespaceOf, type UnusedSlice } from './types.ts';
 
 /**
  * The most that are kept, of one namespace and of all: they are mistakes, and one writer may create
@@ -54,8 +54,4 @@ export class UnusedSlices {
   of(service: string): readonly UnusedSlice[] {
     return this.#byService.get(service) ?? none;
   }
-}
-
-function namespaceOf(key: string): string {
-  return key.slice(0, key.indexOf('/'));
 }

@@ -6,7 +6,7 @@
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { EndpointList } from '../net/endpoint-list.ts';
 import type { ClusterState } from '../state/store.ts';
-import { type Forwarding, forwardingId, type Service } from '../state/types.ts';
+import { type Forwarding, forwardingId, namespaceOf, type Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 
 interface DeparturesOptions {
@@ -123,10 +123,6 @@ export class Departures {
     this.#services.set(key, { ports, left, cancel });
     return noted;
   }
-}
-
-function namespaceOf(service: string): string {
-  return service.slice(0, service.indexOf('/'));
 }
 
 interface Times {

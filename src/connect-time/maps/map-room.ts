@@ -1,4 +1,6 @@
 /** How much of the maps of one family is used. */
+
+import { namespaceOf } from '../../state/types.ts';
 import type { Room } from './placement.ts';
 
 export const nothing: Room = { frontends: 0, endpoints: 0 };
@@ -107,11 +109,6 @@ export class MapRoom {
     if (size.frontends + size.endpoints === 0) this.#claims.delete(key);
     else this.#claims.set(key, claim);
   }
-}
-
-/** Of the key of a Service or a Forwarding, which begin with it. */
-function namespaceOf(key: string): string {
-  return key.slice(0, key.indexOf('/'));
 }
 
 function roomOf(size: (sort: keyof Room) => number): Room {

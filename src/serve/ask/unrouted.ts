@@ -9,6 +9,7 @@ import { addressBytes, type Family, families, formatAddress } from '../../net/ad
 import { endpointBytes } from '../../net/endpoint-list.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState, ServiceFollower } from '../../state/store.ts';
+import { namespaceOf } from '../../state/types.ts';
 import type { Clock } from '../../time/clock.ts';
 import type { Pacer } from '../../time/pacer.ts';
 import { RecentResults, waitedAtMost } from '../../time/recent.ts';
@@ -166,7 +167,7 @@ export class UnroutedEndpoints implements ServiceFollower {
     const further = new Set<string>();
     const ofNamespaces = new Map<string, number>();
     for (const key of this.#suspected) {
-      const namespace = key.slice(0, key.indexOf('/'));
+      const namespace = namespaceOf(key);
       for (const latin1 of this.#suspectsOf(key, [family])) {
         if (pacer.due) await pacer.rest();
         if (latin1 === undefined || found.has(latin1)) continue;
