@@ -101,7 +101,8 @@ const claimsAStep = 128;
  * step: no intermediate state has a frontend with two owners, or with a claimant but no owner.
  */
 export class FrontendOwners {
-  readonly #claims = new Map<ClaimKey, Claims>();
+  /** Undefined: a place for a claim that is about to be set. */
+  readonly #claims = new Map<ClaimKey, Claims | undefined>();
   /** Keys of the frontends that each Service claims. */
   readonly #keysOf = new Map<string, OneOrMore<ClaimKey>>();
   /** Claimed frontends at addresses of the node, by the node port of their number. */
@@ -215,7 +216,11 @@ export class FrontendOwners {
       const isNear = claim.near !== undefined || claim.frontend.address === undefined;
       const isSame = had !== undefined && isOwn(had, service) && had.near === undefined;
       if (isSame && !isNear) same.push([had, claim]);
-      else rest.push([key, claim]);
+      else {
+        rest.push([key, claim]);
+        // A Map that grows by thousands in the last step would take milliseconds.
+        if (had === undefined) this.#claims.set(key, undefined);
+      }
     }
     const gone: ClaimKey[] = [];
     const before = listOf(this.#keysOf.get(service) ?? noKeys);

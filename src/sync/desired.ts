@@ -53,7 +53,6 @@ export interface DesiredOptions {
 }
 
 const noRecords: readonly Tracked[] = [];
-const noForwardings: readonly Forwarding[] = [];
 const noTimes: readonly number[] = [];
 
 export class Desired {
@@ -96,14 +95,14 @@ export class Desired {
     const before = listOf(this.#records.get(name) ?? noRecords);
     try {
       const known = this.#options.context();
-      const resolved =
-        service === undefined ? noForwardings : yield* this.#resolve(service, known, before);
+      const resolved = service === undefined ? [] : yield* this.#resolve(service, known);
+      const records = yield* this.#track(resolved, before);
       const gone = yield* without(before, resolved);
       const owned =
         service === undefined
           ? this.#release(name)
           : yield* owners.set(service, resolved, known.nodeSockets);
-      const records = this.#set(name, before, gone, owned);
+      this.#set(name, { before, gone, records }, owned);
       const cause = this.#causeOf(receivedMs);
       // Trigger times belong to the Service: they go with the first of its ports in each family.
       const next = {
@@ -170,11 +169,7 @@ export class Desired {
     return { ...owners.release(name), forwardings: [] };
   }
 
-  *#resolve(
-    service: Service,
-    known: ResolveContext,
-    before: readonly Tracked[],
-  ): Generator<undefined, readonly Forwarding[]> {
+  *#resolve(service: Service, known: ResolveContext): Generator<undefined, Forwarding[]> {
     const { departures, slowStarts, state } = this.#options;
     const slices = state.servedSlices(service.key);
     let { forwardings, excess } = yield* resolveInSteps(service, slices, known);
@@ -186,14 +181,23 @@ export class Desired {
     }
     if (departures?.concerns(service)) forwardings = yield* departures.note(service, forwardings);
     this.#note(service, known, forwardings, excess);
+    return forwardings;
+  }
+
+  /** The records of those whose family is served. What is desired already takes their place. */
+  *#track(forwardings: Forwarding[], before: readonly Tracked[]): Generator<undefined, Tracked[]> {
+    const records: Tracked[] = [];
     for (let i = 0; i < forwardings.length; i += 1) {
       if (i > 0) yield;
-      const [one, known] = [forwardings[i]!, before[i]];
-      const desired = isOf(known, one) ? known.desired : this.#desiredAt(one);
-      // It is desired already, and in force: two of each would take memory.
+      const [one, known] = [forwardings[i]!, before[records.length]];
+      const record = isOf(known, one) ? known : this.#syncs[one.family]?.track(one.key);
+      if (record === undefined) continue;
+      records.push(record);
+      // It is in force: two of each would take memory.
+      const { desired } = record;
       if (desired !== undefined && sameForwarding(desired, one)) forwardings[i] = desired;
     }
-    return forwardings;
+    return records;
   }
 
   #desiredAt({ family, key }: Forwarding): Forwarding | undefined {
@@ -236,25 +240,20 @@ export class Desired {
     this.#options.observer({ kind: 'unresolvable', service, text });
   }
 
-  /**
-   * The only step in which what is desired changes: no frontend is ever desired twice. Returns the
-   * records of what is desired of the Service.
-   */
+  /** The only step in which what is desired changes: no frontend is ever desired twice. */
   #set(
     name: string,
-    before: readonly Tracked[],
-    gone: readonly Tracked[],
+    { before, gone, records }: Records,
     { forwardings, transfers }: Ownership,
-  ): readonly Tracked[] {
+  ): void {
     const { followers = [] } = this.#options;
-    const records: Tracked[] = [];
+    let set = 0;
     for (const one of forwardings) {
       const sync = this.#syncs[one.family];
       if (sync === undefined) continue;
-      const known = before[records.length];
-      const record = isOf(known, one) ? known : sync.track(one.key);
-      sync.setDesired(record, one);
-      records.push(record);
+      if (records[set]!.isDropped) records[set] = sync.track(one.key);
+      sync.setDesired(records[set]!, one);
+      set += 1;
     }
     for (const record of gone) this.#syncs[record.family]!.setDesired(record, undefined);
     if (records.length === 0) this.#records.delete(name);
@@ -269,8 +268,17 @@ export class Desired {
       for (const follower of followers) follower.resolved(transfer.service);
     }
     for (const follower of followers) follower.resolved(name);
-    return records;
   }
+}
+
+/** Of a Service. */
+interface Records {
+  /** Of what was desired. */
+  readonly before: readonly Tracked[];
+  /** Those of them of which nothing is desired any more. */
+  readonly gone: readonly Tracked[];
+  /** Of what is desired. */
+  readonly records: Tracked[];
 }
 
 /** Whether it is the record of the Forwarding. */

@@ -200,6 +200,7 @@ export class FamilySync {
    * `namespace/name` that its key begins with, where the caller has it.
    */
   changed(record: Tracked, cause: Cause | undefined, service?: string): void {
+    this.#tracked.catchUp();
     const isSooner = this.#quarantine.changed(record.key);
     if (!this.#quarantine.holds(record.key)) this.#changes.mark(record, cause, service);
     else if (isSooner) this.#requests.wake();

@@ -25,6 +25,8 @@ export class Tracked {
   planned: Forwarding | undefined = undefined;
   /** What the kernel has acknowledged. During a repair, what the repair has come to. */
   inForce: Forwarding | undefined = undefined;
+  /** It held nothing, and is no longer the record of its key. */
+  isDropped = false;
   /** What was in force before the repair that is under way or due, and may still be. */
   before: Forwarding | undefined = undefined;
 
@@ -76,7 +78,12 @@ export class TrackedForwardings {
   setDesired(record: Tracked, next: Forwarding | undefined): void {
     this.#sizes.desired += Number(next !== undefined) - Number(record.desired !== undefined);
     record.desired = next;
-    this.#leaving.update(record);
+    if (record.planned !== undefined) this.#leaving.updateLater(record);
+  }
+
+  /** `setDesired` has been called: does a part of what it has left, which one step could not. */
+  catchUp(): void {
+    this.#leaving.catchUp(2);
   }
 
   setPlanned(record: Tracked, next: Forwarding | undefined): void {
@@ -119,7 +126,7 @@ export class TrackedForwardings {
   drop(record: Tracked): void {
     const { before, desired, inForce, key, planned } = record;
     if ((desired ?? planned ?? inForce ?? before) !== undefined) return;
-    if (this.#records.get(key) === record) this.#records.delete(key);
+    record.isDropped = this.#records.get(key) === record && this.#records.delete(key);
   }
 
   /** Whether something is desired of it, and in force. */
@@ -192,8 +199,23 @@ class LeavingFrontends {
   /** By protocol and frontend, who has it. */
   readonly #holders = { TCP: newHolders(), UDP: newHolders(), SCTP: newHolders() } as const;
   readonly #of = new Map<Tracked, readonly FrontendKey[]>();
+  /** Those to be updated. A Service may have 20,000, which takes 15 ms. */
+  #late: Tracked[] = [];
 
-  /** To be called after each change of what is desired or planned. */
+  updateLater(record: Tracked): void {
+    this.#late.push(record);
+  }
+
+  /** Updates some of those that are late. */
+  catchUp(most: number): void {
+    for (let left = most; left > 0; left -= 1) {
+      const record = this.#late.pop();
+      if (record === undefined) return;
+      this.update(record);
+    }
+  }
+
+  /** To be called after each change of what is planned. */
   update(record: Tracked): void {
     const { desired, planned } = record;
     if (this.#of.size > 0) this.#remove(record);
@@ -216,6 +238,7 @@ class LeavingFrontends {
   }
 
   holders({ frontends, key, servicePort }: Forwarding): ReadonlySet<Tracked> | undefined {
+    this.catchUp(Number.POSITIVE_INFINITY);
     const leaving = this.#holders[servicePort.protocol];
     if (leaving.size === 0) return undefined;
     let holders: Set<Tracked> | undefined;
@@ -227,6 +250,7 @@ class LeavingFrontends {
   }
 
   clear(): void {
+    this.#late = [];
     this.#of.clear();
     for (const holders of Object.values(this.#holders)) holders.clear();
   }
