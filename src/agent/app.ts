@@ -1,7 +1,7 @@
 /** The running proxy: the order in which its parts start and end. */
 import type { Config } from '../config/config.ts';
 import { ownHeapUse } from '../host/heap-use.ts';
-import { nodeIPs } from '../host/node-ips.ts';
+import { addressTexts, nodeIPs } from '../host/node-ips.ts';
 import { setOomScore } from '../host/process.ts';
 import { setSysctls, sysctlsOf } from '../host/sysctls.ts';
 import { selectMode } from '../modes/index.ts';
@@ -17,7 +17,6 @@ import type { Node } from '../state/types.ts';
 import { pause, Wakeup } from '../time/clock.ts';
 import { Agent, type AppOptions } from './agent.ts';
 import { ModeRunner } from './mode-runner.ts';
-import { reportNodeChange } from './node-changes.ts';
 import { awaitNode } from './node-wait.ts';
 
 /** How often it is checked whether there is room for objects that were left out. */
@@ -287,6 +286,31 @@ export class App {
   #nodeChanged(before: Node | undefined): void {
     this.#wakeup.wake();
     this.#agent.observers.http.changed();
-    reportNodeChange(before, this.#agent, (node) => this.#follow(node));
+    const { config, followedNode, state } = this.#agent;
+    const { log } = this.#options;
+    const { node } = state;
+    if (node === undefined || followedNode === undefined) return;
+    if (node.deleted) {
+      if (!before?.deleted) log.info('Node is being deleted');
+      return;
+    }
+    const [from, to] = [before, node].map(addressTexts);
+    if (from !== to) log.info({ from, to }, 'NodeIPs changed for the node; updating rules');
+    if (config.detectLocal.kind === 'NodeCIDR') this.#podCIDRsChanged(followedNode, node);
+  }
+
+  /** The pod CIDRs may be the ones by which rules recognise local pods. */
+  #podCIDRsChanged(before: Node, node: Node): void {
+    const { log } = this.#options;
+    const [from, to] = [before.podCIDRs.join(), node.podCIDRs.join()];
+    if (from === to || to === '') return;
+    try {
+      this.#agent.check(this.#agent.config, node);
+      log.info({ from, to }, 'PodCIDRs changed for the node; updating rules');
+      this.#follow(node);
+    } catch (error) {
+      const err = (error as Error).message;
+      log.error({ from, to, err }, 'PodCIDRs changed for the node; keeping the rules');
+    }
   }
 }

@@ -3,7 +3,6 @@ import { isModeName, modeNames } from '../../modes/mode-table.ts';
 import { parseAddress, parseCIDR } from '../../net/address.ts';
 import { splitHostPort } from '../../net/host-port.ts';
 import { quote, type VModuleItem } from '../go-values.ts';
-import { selectorFault } from '../label-selector.ts';
 
 /** One thing that is wrong with a value. */
 export interface Fault {
@@ -91,9 +90,31 @@ export function isOneOf(words: readonly string[], or = ', '): Check<string> {
   return unless((text) => words.includes(text), `must be ${words.join(or)}`);
 }
 
+const labelName = '[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?';
+const labelPart = '[a-z0-9](?:[-a-z0-9]*[a-z0-9])?';
+/** `app`, `security.istio.io/tlsMode` */
+const labelKey = String.raw`(?:${labelPart}(?:\.${labelPart})*/)?${labelName}`;
+/** It may be empty. */
+const labelValue = `(?:${labelName})?`;
+
+const requirements = [
+  String.raw`!?\s*${labelKey}`,
+  String.raw`${labelKey}\s*(?:==?|!=)\s*${labelValue}`,
+  String.raw`${labelKey}\s*[<>]\s*\d+`,
+  String.raw`${labelKey}\s+(?:in|notin)\s*\(\s*${labelValue}(?:\s*,\s*${labelValue})*\s*\)`,
+];
+const requirement = new RegExp(`^(?:${requirements.join('|')})$`);
+const requirementsInWords = 'a, !a, a=b, a!=b, a in (b, c), a notin (b, c)';
+
+/** A label selector, as the API server reads them: `app=web,tier!=db,env in (a, b),!old`. */
 export const isSelector: Check<string> = (text) => {
-  const detail = selectorFault(text);
-  return detail === undefined ? [] : [{ shown: quote(text), detail }];
+  if (text === '') return [];
+  // Commas within parentheses part values, the others requirements.
+  const parts = text.split(/,(?![^()]*\))/).map((part) => part.trim());
+  const wrong = parts.find((part) => !requirement.test(part));
+  if (wrong === undefined) return [];
+  const what = `is no requirement of a label selector (${requirementsInWords})`;
+  return [{ shown: quote(text), detail: `${JSON.stringify(wrong)} ${what}` }];
 };
 
 export const isMode: Check<string> = (mode) => {

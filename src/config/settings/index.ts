@@ -1,8 +1,7 @@
 /** The table of all settings: kube-proxy's flags and fields, and our own. */
 import { serveSettings, sourceSettings } from './cluster.ts';
 import { ipvsSettings, modeSettings } from './modes.ts';
-import { loggingSettings, otherSettings } from './other.ts';
-import { runSettings } from './run.ts';
+import { loggingSettings, otherSettings, runSettings } from './other.ts';
 import type { ConfigPath, MadeOf, Setting, ValueByType } from './spec.ts';
 import { hostSettings, limitSettings, trafficSettings } from './traffic.ts';
 

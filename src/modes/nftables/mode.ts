@@ -5,15 +5,22 @@ import { findTable } from '../../kernel/nft/find-table.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
-import { families } from '../../net/address.ts';
+import { type Family, families } from '../../net/address.ts';
+import type { Pause } from '../../time/pacer.ts';
 import type { OwnedObject } from '../mode.ts';
+import {
+  type Counting,
+  frontendParts,
+  readCountings,
+  refusalCountings,
+} from '../nft-table/traffic.ts';
 import { ModePlanner } from '../planner.ts';
 import type { ProxyMode } from '../proxy-mode.ts';
+import type { CountTaker } from '../traffic-counts.ts';
 import { readAffinityFill } from './affinity-fill.ts';
 import { NFTablesBackend, type NFTablesTypes } from './backend.ts';
-import { tableComment, tableName } from './layout.ts';
+import { type SetName, tableComment, tableLayout, tableName } from './layout.ts';
 import { dealing, probe } from './probe.ts';
-import { readTraffic } from './traffic.ts';
 
 export const nftablesMode: ProxyMode = {
   name: 'nftables',
@@ -36,6 +43,26 @@ export const nftablesMode: ProxyMode = {
   owned,
   cleanup,
 };
+
+const countings: readonly Counting<SetName>[] = [
+  { set: 'connections', parts: frontendParts, of: 'connections' },
+  { set: 'nodeport-connections', parts: ['protocol', 'port'], of: 'connections' },
+  { set: 'endpoint-connections', parts: frontendParts, of: 'endpoint' },
+  // After those, so that no connection is read whose answer is not.
+  { set: 'endpoint-answers', parts: frontendParts, of: 'answers' },
+  { set: 'endpoint-resets', parts: frontendParts, of: 'resets' },
+  ...refusalCountings,
+];
+
+/** Rejects with KernelError when the kernel can't be read. */
+function readTraffic(
+  kernel: Kernel,
+  family: Family,
+  pause: Pause,
+  report: CountTaker,
+): Promise<void> {
+  return readCountings(kernel, tableLayout(family, true), countings, pause, report);
+}
 
 async function owned(kernel: KernelReader): Promise<OwnedObject[]> {
   const found: OwnedObject[] = [];

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { localDetector } from '../../../src/agent/engine-settings.ts';
 import type { Config, DetectLocal } from '../../../src/config/config.ts';
 import type { NodePortAddresses } from '../../../src/config/settings/makers.ts';
 import {
@@ -6,7 +7,6 @@ import {
   interfaceAddresses,
   MachineAddresses,
 } from '../../../src/host/interfaces.ts';
-import { localDetector } from '../../../src/host/mode-config.ts';
 import { NodeFacts } from '../../../src/host/node-facts.ts';
 import { nodeIPs } from '../../../src/host/node-ips.ts';
 import { nodeName } from '../../../src/host/node-name.ts';
