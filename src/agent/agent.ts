@@ -16,8 +16,11 @@ import type { AgentState } from '../serve/ask/agent-state.ts';
 import { EventHistory } from '../serve/ask/event-history.ts';
 import { ForeignRules } from '../serve/ask/foreign-rules/foreign-rules.ts';
 import { Askers } from '../serve/ask/lookups.ts';
+import { MachineFindings } from '../serve/ask/machine-findings.ts';
 import { ProblemIndex } from '../serve/ask/problem-index.ts';
 import type { ServiceRows } from '../serve/ask/service-rows.ts';
+import { TakenNodePorts } from '../serve/ask/taken-node-ports.ts';
+import { UnansweredEndpoints } from '../serve/ask/unanswered.ts';
 import { UnroutedEndpoints } from '../serve/ask/unrouted.ts';
 import { WhileAsked } from '../serve/ask/while-asked.ts';
 import type { HealthInput } from '../serve/health.ts';
@@ -68,6 +71,9 @@ export class Agent implements AgentState, HealthInput {
   readonly heapGuard: HeapGuard;
   readonly eventHistory: EventHistory;
   readonly foreignRules: ForeignRules;
+  readonly machine: MachineFindings;
+  readonly takenNodePorts: TakenNodePorts;
+  readonly unanswered: UnansweredEndpoints;
   readonly unrouted: UnroutedEndpoints;
   readonly counters: ServiceCounters;
   readonly problemIndex: ProblemIndex;
@@ -116,10 +122,13 @@ export class Agent implements AgentState, HealthInput {
     });
     this.eventHistory = new EventHistory(options);
     this.foreignRules = new ForeignRules(this);
+    this.machine = new MachineFindings(this);
     this.unrouted = new UnroutedEndpoints({ clock, state: this.state, routing });
     this.counters = new ServiceCounters(this);
     this.problemIndex = new ProblemIndex(this);
     this.conntrack = new RecentDumps(conntrack, clock);
+    this.takenNodePorts = new TakenNodePorts(this);
+    this.unanswered = new UnansweredEndpoints(this);
     this.observers = new Observers(options, this);
     const { endpointHealth, events, localhost, source: reports } = this.observers;
     const devices = options.deviceFiles ?? host;
@@ -152,7 +161,8 @@ export class Agent implements AgentState, HealthInput {
   }
 
   get findings(): AgentState['findings'] {
-    return findingsOf(this.config, this.#checked(this.#ownNode));
+    const found = findingsOf(this.config, this.#checked(this.#ownNode));
+    return [...found, ...this.machine.found];
   }
 
   get health(): AgentState['health'] {

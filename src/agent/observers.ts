@@ -2,7 +2,7 @@
 import type { Config } from '../config/config.ts';
 import type { AgentEvent } from '../connect-time/maps/events.ts';
 import type { ConntrackObserver } from '../conntrack/events.ts';
-import type { HostFiles } from '../host/files.ts';
+import type { FolderFiles, HostFiles } from '../host/files.ts';
 import { ownHeap, QuietCollector } from '../host/garbage.ts';
 import type { Routing } from '../host/routing.ts';
 import { loadAddon } from '../kernel/addon.ts';
@@ -49,7 +49,7 @@ export interface ObserversOptions {
   /** The families that the kernel has enabled at present. */
   readonly families: () => readonly Family[];
   /** Reads sysctls. Absent if this process does not manage them, as in tests in namespaces. */
-  readonly host?: HostFiles;
+  readonly host?: HostFiles & FolderFiles;
   /** Absent if routes of this process are not the node's. */
   readonly routing?: Routing;
   /** Opens the connection for events to the API server. Absent with manifests. */

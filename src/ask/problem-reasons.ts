@@ -25,8 +25,13 @@ export const reasonSections = {
   service_address: 'a-service-is-unreachable',
   /** This node has no route to an endpoint, or one that drops or rejects packets. */
   no_route: 'a-service-is-unreachable',
-  /** An endpoint answers no connections from here, as failure detection or serviceMetrics count. */
+  /**
+   * An endpoint answers no connections from here, as connection tracking, failure detection or
+   * serviceMetrics see it.
+   */
   endpoint_silent: 'an-endpoint-accepts-nothing',
+  /** An endpoint comes and goes again and again. */
+  flapping: 'one-endpoint-gets-nothing',
   /** It is of type LoadBalancer, and no load balancer has given it an address. */
   no_load_balancer: 'a-service-is-unreachable',
   /** Another Service, this proxy or a program of the node has an address and port of it. */

@@ -1,7 +1,8 @@
 /** `fairlead preflight`: whether this node is ready, before anything is installed. */
+
+import { type Finding, worst } from '../host/finding.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { columnsText } from '../serve/text.ts';
-import { type Finding, worst } from '../tools/preflight/finding.ts';
 import { thisMachine } from '../tools/preflight/machine.ts';
 import { preflight } from '../tools/preflight/preflight.ts';
 import type { Run } from './command.ts';

@@ -1,5 +1,6 @@
 /** The network devices of the fast path: those that receive packets of pods and other machines. */
 import type { ReadableFiles } from '../host/files.ts';
+import { routesOf } from '../host/routing.ts';
 import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
 
 export type Link = ReplyOf<'link'>;
@@ -68,22 +69,8 @@ function isBridgeFiltered(host: ReadableFiles): boolean {
   });
 }
 
-const noBits = /^0+$/;
-
 /** Names of links with a default route, of either family. */
 function defaultRouteLinks(host: ReadableFiles): Set<string> {
-  const names = new Set<string>();
-  // Iface, Destination, Gateway, Flags, RefCnt, Use, Metric, Mask, …
-  for (const line of (host.read('/proc/net/route') ?? '').split('\n').slice(1)) {
-    const [name = '', destination = '', , , , , , mask = ''] = line.trim().split(/\s+/);
-    if (noBits.test(destination) && noBits.test(mask)) names.add(name);
-  }
-  // Destination and its prefix length, those of the source, gateway, metric, counts, flags, name.
-  for (const line of (host.read('/proc/net/ipv6_route') ?? '').split('\n')) {
-    const fields = line.trim().split(/\s+/);
-    const [destination = '', length = ''] = fields;
-    if (noBits.test(destination) && length === '00') names.add(fields.at(-1)!);
-  }
-  names.delete('lo');
-  return names;
+  const defaults = routesOf(host).filter(({ prefixLength }) => prefixLength === 0);
+  return new Set(defaults.map(({ device }) => device));
 }

@@ -11,6 +11,7 @@ import {
   parseCIDR,
 } from '../net/address.ts';
 import type { Node } from '../state/types.ts';
+import type { Finding } from './finding.ts';
 import { nodeIPs } from './node-ips.ts';
 import { nameOrigin } from './node-name.ts';
 
@@ -45,7 +46,7 @@ export function checkConfig(config: Checked, checked: CheckedNode): string[] {
     throw new Error(`no support for primary IP family "${primary}": the kernel has it disabled`);
   }
   const found = findingsOf(config, checked);
-  const errors = found.filter(({ severity }) => severity === 'fatal').map(({ text }) => text);
+  const errors = found.filter(({ level }) => level === 'fatal').map(({ text }) => text);
   if (errors.length > 0) {
     throw new Error(`kube-proxy configuration is incorrect: ${errors.join('; ')}`);
   }
@@ -57,15 +58,7 @@ export function checkConfig(config: Checked, checked: CheckedNode): string[] {
   ];
 }
 
-/**
- * What does not fit together, at present. `problem`: something is not done that is asked for.
- * `remark`: that may be so.
- */
-export interface Finding {
-  readonly text: string;
-  readonly severity: 'remark' | 'problem' | 'fatal';
-}
-
+/** What does not fit together, at present. */
 export function findingsOf(config: Checked, checked: CheckedNode): Finding[] {
   const primary = primaryOf(config, checked);
   return [
@@ -75,6 +68,10 @@ export function findingsOf(config: Checked, checked: CheckedNode): Finding[] {
     ...clusterCIDRs(config, checked, primary),
     ...podCIDRs(config, checked, primary),
   ];
+}
+
+function finding(level: Finding['level'], text: string): Finding {
+  return { check: '', level, text, advice: '' };
 }
 
 function nodeOf({ node }: CheckedNode): Node | undefined {
@@ -87,7 +84,7 @@ function primaryOf({ bindAddress }: Checked, checked: CheckedNode): Family {
 
 function missingNode({ node, nodeName }: CheckedNode): Finding[] {
   if (node !== 'missing') return [];
-  return [{ severity: 'problem', text: `no Node is called "${nodeName}": ${nameOrigin}` }];
+  return [finding('problem', `no Node is called "${nodeName}": ${nameOrigin}`)];
 }
 
 /** A Node of another machine, or one whose addresses have changed. */
@@ -99,7 +96,7 @@ function otherAddresses(checked: CheckedNode): Finding[] {
     const own = addresses.filter((address) => address.family === family);
     if (own.length === 0 || own.some(has)) return [];
     const text = `no interface has the ${family} ${textsOf(own)} of Node "${checked.nodeName}"`;
-    return [{ severity: 'problem', text: `${text}: it is another machine's, or out of date` }];
+    return [finding('problem', `${text}: it is another machine's, or out of date`)];
   });
 }
 
@@ -109,7 +106,7 @@ function unservedFamilies(checked: CheckedNode): Finding[] {
     const own = addresses.filter((address) => address.family === family);
     if (own.length === 0 || checked.families.includes(family)) return [];
     const text = `${family} is not served, of which the Node has ${textsOf(own)}: ${disabledText}`;
-    return [{ severity: 'problem', text }];
+    return [finding('problem', text)];
   });
 }
 
@@ -139,12 +136,12 @@ function clusterCIDRs(
   if (clusterCIDR.length === 0) {
     const mode = `detectLocalMode is ClusterCIDR${detectLocal.isDefault ? ' by default' : ''}`;
     const text = `clusterCIDR is empty and ${mode}: pods are taken for clients outside the cluster`;
-    return [{ text, severity: detectLocal.isDefault ? 'remark' : 'problem' }];
+    return [finding(detectLocal.isDefault ? 'warning' : 'problem', text)];
   }
   const cidrs = clusterCIDR.map(formatCIDR).join(',');
   if (!lacks(clusterCIDR, primary)) return podsOutside(clusterCIDR, cidrs, checked);
   const text = `clusterCIDR ${cidrs} has nothing of the node's primary IP family, ${primary}`;
-  return [{ text, severity: families.length === 1 ? 'fatal' : 'problem' }];
+  return [finding(families.length === 1 ? 'fatal' : 'problem', text)];
 }
 
 /** Some network plugins do not take the addresses of pods from podCIDRs, so that may be right. */
@@ -157,9 +154,7 @@ function podsOutside(all: readonly CIDR[], cidrs: string, checked: CheckedNode):
   });
   if (outside.length === 0) return [];
   const text = `clusterCIDR ${cidrs} does not contain ${outside.join(', ')}, a podCIDR of the Node`;
-  return [
-    { severity: 'remark', text: `${text}: pods there are taken for clients outside the cluster` },
-  ];
+  return [finding('warning', `${text}: pods there are taken for clients outside the cluster`)];
 }
 
 function isIn({ address, prefixLength }: CIDR, block: CIDR): boolean {
@@ -172,7 +167,7 @@ function podCIDRs({ detectLocal }: Checked, checked: CheckedNode, primary: Famil
   if (!lacks(cidrs, primary)) return [];
   const listed = cidrs.map(formatCIDR).join(',');
   const text = `the node's podCIDRs ${listed} have nothing of its primary IP family, ${primary}`;
-  return [{ text, severity: detectLocal.kind === 'NodeCIDR' ? 'fatal' : 'remark' }];
+  return [finding(detectLocal.kind === 'NodeCIDR' ? 'fatal' : 'warning', text)];
 }
 
 function nodePorts(

@@ -1,9 +1,22 @@
 /** Reads and writes files of /proc and /sys. Tests give another root. */
-import { closeSync, constants, existsSync, openSync, readFileSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  writeSync,
+} from 'node:fs';
 
 export interface ReadableFiles {
   /** Without the white space around it; undefined when there is no such file. */
   read(path: string): string | undefined;
+}
+
+export interface FolderFiles extends ReadableFiles {
+  /** The names in a folder; none where there is no such folder. */
+  list(path: string): readonly string[];
 }
 
 export interface HostFiles extends ReadableFiles {
@@ -21,13 +34,21 @@ const overwrite = constants.O_WRONLY | constants.O_TRUNC;
 const writable = '/host';
 
 /** `root` is put before every path. */
-export function hostFiles(root = ''): HostFiles {
+export function hostFiles(root = ''): HostFiles & FolderFiles {
   return {
     read: (path) => {
       try {
         return readFileSync(root + path, 'utf8').trim();
       } catch (error) {
         if (isMissing(error)) return undefined;
+        throw error;
+      }
+    },
+    list: (path) => {
+      try {
+        return readdirSync(root + path);
+      } catch (error) {
+        if (isMissing(error)) return [];
         throw error;
       }
     },

@@ -3,7 +3,7 @@
  * Nothing is read until a Service has an external IP at such an address. What was asked is looked
  * at again from time to time, because programs begin and end.
  */
-import { Address, type AddressKey, type Family } from '../net/address.ts';
+import { Address, type AddressKey, type Family, families } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type { AddressKeys } from '../state/node-sockets.ts';
 import type { ReadableFiles } from './files.ts';
@@ -23,6 +23,19 @@ interface NodeProgramsOptions {
   };
   /** Called when the kernel does not show its sockets, once until it does: what was read stays. */
   readonly failed: (error: Error) => void;
+}
+
+/** Where a program listens. */
+export interface ProgramSocket {
+  readonly protocol: Protocol;
+  readonly family: Family;
+  /** Undefined: all of the family. */
+  readonly address: Address | undefined;
+  readonly port: number;
+}
+
+interface BoundSocket extends ProgramSocket {
+  readonly inode: number;
 }
 
 /** A port at an address of the node. */
@@ -55,6 +68,7 @@ const mapped = Buffer.from('00000000000000000000ffff', 'hex');
 export class NodePrograms {
   readonly #options: NodeProgramsOptions;
   readonly #known = new Map<string, Known>();
+  #sockets: readonly BoundSocket[] = [];
   /** Inodes of sockets, by where they are bound. */
   #bound: ReadonlyMap<string, readonly number[]> = new Map();
   #own: ReadonlySet<number> | undefined;
@@ -78,6 +92,12 @@ export class NodePrograms {
     this.#known.set(key, { ...place, isTaken, missed: 0 });
     if (this.#known.size > knownMax) this.#known.delete(this.#known.keys().next().value!);
     return isTaken;
+  }
+
+  /** The sockets of other programs than this one, as they are now. */
+  listening(): readonly ProgramSocket[] {
+    this.#read();
+    return this.#sockets.filter(({ inode }) => !this.#isOwn(inode));
   }
 
   /** Passes addresses at which the answer for a port has changed, until the result is called. */
@@ -124,7 +144,8 @@ export class NodePrograms {
     this.#readMs = clock.now();
     this.#own = undefined;
     try {
-      this.#bound = boundIn(read(), clientPorts(host));
+      this.#sockets = socketsIn(read(), clientPorts(host));
+      this.#bound = byPlace(this.#sockets);
       this.#isFailing = false;
     } catch (error) {
       if (!this.#isFailing) failed(error as Error);
@@ -144,17 +165,12 @@ function clientPorts(files: ReadableFiles): readonly [number, number] {
  * Where sockets are bound. UDP sockets that are bound to all addresses count only at ports that
  * clients do not get: servers and clients look alike.
  */
-function boundIn(
+function socketsIn(
   entries: Uint8Array,
   [first, last]: readonly [number, number],
-): ReadonlyMap<string, readonly number[]> {
-  const bound = new Map<string, number[]>();
+): readonly BoundSocket[] {
+  const found: BoundSocket[] = [];
   const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
-  const add = (key: string, inode: number): void => {
-    const known = bound.get(key);
-    if (known === undefined) bound.set(key, [inode]);
-    else known.push(inode);
-  };
   for (let at = 0; at + entryBytes <= entries.length; at += entryBytes) {
     const kind = entries[at]!;
     const protocol = protocols[entries[at + 1]!];
@@ -162,11 +178,24 @@ function boundIn(
     const inode = view.getUint32(at + 20);
     if (protocol === undefined) continue;
     const address = addressOf(kind, entries.subarray(at + 4, at + 20));
-    if (address.bytes.some((byte) => byte !== 0)) add(keyOf(protocol, port, address.key), inode);
+    const { family } = address;
+    const socket = { protocol, family, port, inode };
+    if (address.bytes.some((byte) => byte !== 0)) found.push({ ...socket, address });
     else if (protocol === 'TCP' || port < first || port > last) {
-      const families = kind === both ? (['IPv4', 'IPv6'] as const) : [address.family];
-      for (const family of families) add(keyOf(protocol, port, family), inode);
+      const of = kind === both ? families : [family];
+      for (const one of of) found.push({ ...socket, family: one, address: undefined });
     }
+  }
+  return found;
+}
+
+function byPlace(sockets: readonly BoundSocket[]): ReadonlyMap<string, readonly number[]> {
+  const bound = new Map<string, number[]>();
+  for (const { address, family, inode, port, protocol } of sockets) {
+    const key = keyOf(protocol, port, address?.key ?? family);
+    const known = bound.get(key);
+    if (known === undefined) bound.set(key, [inode]);
+    else known.push(inode);
   }
   return bound;
 }

@@ -1,6 +1,6 @@
 /** The routes of this node, as /proc/net has them. */
 import { open } from 'node:fs/promises';
-import { addressBytes, type Family } from '../net/address.ts';
+import { addressBytes, type Family, families } from '../net/address.ts';
 import type { ReadableFiles } from './files.ts';
 import { type FindRoutes, routesTo } from './reach.ts';
 
@@ -39,9 +39,12 @@ async function readBounded(path: string): Promise<string | undefined> {
 
 /** A block of addresses, and whether packets to it are dropped or rejected. */
 interface RouteEntry {
+  readonly family: Family;
   /** In network order, a character for each byte. */
   readonly block: string;
   readonly prefixLength: number;
+  /** `*` or `lo` where packets do not leave. */
+  readonly device: string;
   readonly isDead: boolean;
 }
 
@@ -57,7 +60,7 @@ function parseIPv4(line: string): RouteEntry | undefined {
   const prefixLength = bitsOf(Number.parseInt(mask, 16));
   // The kernel prints both as numbers of its own byte order: on machines of ours, the last first.
   const block = Buffer.from(destination, 'hex').reverse().toString('latin1');
-  return { block, prefixLength, isDead: device === '*' };
+  return { family: 'IPv4', block, prefixLength, device, isDead: device === '*' };
 }
 
 const word = /^[0-9A-F]{8}$/;
@@ -73,11 +76,14 @@ const rejects = 0x200;
 
 /** The columns of rt6_info_route. */
 function parseIPv6(line: string): RouteEntry | undefined {
-  const [destination = '', length = '', , sourceLength, , , , , flags = ''] = line.split(' ');
+  const columns = line.trimEnd().split(' ');
+  const [destination = '', length = '', , sourceLength, , , , , flags = ''] = columns;
   if (!/^[0-9a-f]{32}$/.test(destination) || sourceLength !== '00') return undefined;
   return {
+    family: 'IPv6',
     block: Buffer.from(destination, 'hex').toString('latin1'),
     prefixLength: Number.parseInt(length, 16),
+    device: columns.at(-1)!,
     isDead: (Number.parseInt(flags, 16) & rejects) !== 0,
   };
 }
@@ -114,6 +120,16 @@ export function suspectsOf(family: Family, entries: Iterable<RouteEntry>): IsSus
   };
 }
 
+/** The routes of both families that lead to a device. */
+export function routesOf(machine: ReadableFiles): RouteEntry[] {
+  return families.flatMap((family) =>
+    (machine.read(files[family]) ?? '').split('\n').flatMap((line) => {
+      const route = parseRoute(family, line);
+      return route === undefined || ['*', 'lo'].includes(route.device) ? [] : [route];
+    }),
+  );
+}
+
 /** The first `length` bits, without those that follow in the last byte. */
 function prefixOf(address: string, length: number): string {
   const whole = length >> 3;
@@ -128,8 +144,3 @@ export const forwardingPaths = {
   IPv4: '/proc/sys/net/ipv4/ip_forward',
   IPv6: '/proc/sys/net/ipv6/conf/all/forwarding',
 } as const satisfies Record<Family, string>;
-
-/** `0` = not; undefined where the kernel does not say. */
-export function ipForwarding(files: ReadableFiles, family: Family): string | undefined {
-  return files.read(forwardingPaths[family]);
-}

@@ -8,7 +8,15 @@ import { createNamespace, type Namespace } from '../conformance/namespace.ts';
 import { FakeApi } from '../fake/api-server-process.ts';
 import { main } from './main.ts';
 import { type Output, outputOf } from './output-of.ts';
-import { canProve, inForce, listens, Program, until, withoutCapabilities } from './program.ts';
+import {
+  canProve,
+  forwards,
+  inForce,
+  listens,
+  Program,
+  until,
+  withoutCapabilities,
+} from './program.ts';
 
 function said(namespace: Namespace, ...args: readonly string[]): Promise<Output> {
   return saidWithin(namespace, [], ...args);
@@ -34,6 +42,7 @@ test('the running process answers questions about its status and about Services'
   const namespace = await createNamespace();
   await namespace.run('ip', ['link', 'set', 'lo', 'up']);
   await namespace.run('ip', ['address', 'add', '192.0.2.1', 'dev', 'lo']);
+  await forwards(namespace);
   // Endpoints without a route are a problem.
   await namespace.run('ip', ['route', 'add', 'default', 'dev', 'lo']);
   const api = await FakeApi.start(namespace);

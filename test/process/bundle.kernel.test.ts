@@ -10,7 +10,7 @@ import { parse, stringify } from 'yaml';
 import { createNamespace, type Namespace } from '../conformance/namespace.ts';
 import { FakeApi } from '../fake/api-server-process.ts';
 import { main } from './main.ts';
-import { inForce, listens, Program, temporaryDirectory } from './program.ts';
+import { forwards, inForce, listens, Program, temporaryDirectory } from './program.ts';
 
 const token =
   'eyJhbGciOiJSUzI1NiIsImtpZCI6IngifQ.eyJzdWIiOiJub2RlIn0.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg';
@@ -42,6 +42,7 @@ test('a bundle contains rules of all programs and no token, also while the proce
   const namespace = await createNamespace();
   await namespace.run('ip', ['link', 'set', 'lo', 'up']);
   await namespace.run('ip', ['address', 'add', '192.0.2.1', 'dev', 'lo']);
+  await forwards(namespace);
   const api = await FakeApi.start(namespace);
   onTestFinished(() => api.close());
   const status = { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] };

@@ -113,6 +113,11 @@ export async function until(done: () => boolean | Promise<boolean>, what: string
   throw new Error(`not within ${hangsSeconds} s: ${what}`);
 }
 
+/** Makes a namespace forward packets, as network plugins make nodes. */
+export async function forwards({ run }: Pick<Namespace, 'run'>): Promise<void> {
+  await run('sysctl', ['-qew', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1']);
+}
+
 /** Its servers open independently of its rules, and may be later. */
 export async function listens({ run }: Pick<Namespace, 'run'>, port: number): Promise<void> {
   const listed = async () => (await run('ss', ['-Hltn', `sport = :${port}`])) !== '';
@@ -142,6 +147,7 @@ export class Place {
   static async make(): Promise<Place> {
     const namespace = await createNamespace();
     await namespace.run('ip', ['link', 'set', 'lo', 'up']);
+    await forwards(namespace);
     return new Place(namespace);
   }
 

@@ -126,7 +126,7 @@ beforeAll(async () => {
   }
   const read = async () => ({ readAtMs: 0, services: [traffic], failing });
   serviceMetrics(registry, { counters: { read } });
-  conntrackTableMetrics(registry, { host: { read: (path) => tracking[path], write: () => {} } });
+  conntrackTableMetrics(registry, { host: { read: (path) => tracking[path], list: () => [] } });
   running.source.say(...web);
   running.source.listed(...resources);
   await quiet();

@@ -2,8 +2,8 @@
 import type { Config } from '../../config/config.ts';
 import type { Exclusion, MapView, StaleState } from '../../connect-time/maps/facts.ts';
 import type { Placement } from '../../connect-time/maps/placement.ts';
-import type { Finding } from '../../host/checks.ts';
-import type { HostFiles } from '../../host/files.ts';
+import type { FolderFiles } from '../../host/files.ts';
+import type { Finding } from '../../host/finding.ts';
 import type { FindRoutes } from '../../host/reach.ts';
 import type { Conntrack } from '../../kernel/conntrack.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
@@ -28,8 +28,11 @@ import type { ServiceHealth } from '../service-health.ts';
 import type { EventHistory } from './event-history.ts';
 import type { ForeignRules } from './foreign-rules/foreign-rules.ts';
 import type { Askers } from './lookups.ts';
+import type { MachineFindings } from './machine-findings.ts';
 import type { KnownProblems } from './problem.ts';
 import type { ServiceRows } from './service-rows.ts';
+import type { TakenNodePorts } from './taken-node-ports.ts';
+import type { UnansweredEndpoints } from './unanswered.ts';
 import type { UnroutedEndpoints } from './unrouted.ts';
 import type { WhileAsked } from './while-asked.ts';
 
@@ -47,6 +50,8 @@ export interface AgentState {
   /** What other programs have in the kernel that stops packets. */
   readonly foreignRules: Pick<ForeignRules, 'found' | 'obstacles' | 'refresh'>;
   readonly serviceHealth: Pick<ServiceHealth, 'failureOf'>;
+  readonly takenNodePorts: Pick<TakenNodePorts, 'problems' | 'refresh'>;
+  readonly unanswered: Pick<UnansweredEndpoints, 'of' | 'refresh'>;
   readonly unrouted: Pick<UnroutedEndpoints, 'found' | 'problems' | 'refresh'>;
   readonly source: {
     condition(resource: Resource): Condition;
@@ -59,7 +64,8 @@ export interface AgentState {
   readonly config: Config;
   /** Why the configuration file, as it is now, is not in force. */
   readonly configRefusal: string | undefined;
-  /** What does not fit between configuration, Node and machine. */
+  readonly machine: Pick<MachineFindings, 'refresh'>;
+  /** What does not fit between configuration, Node and machine, as of the last look. */
   readonly findings: readonly Finding[];
   /** The mode that runs, or is about to run. */
   readonly mode: ModeFacts;
@@ -91,7 +97,7 @@ export interface AgentState {
   readonly kernel: KernelReader;
   readonly conntrack: Pick<Conntrack, 'dump'>;
   /** Reads how full connection tracking is. Absent if this process does not manage sysctls. */
-  readonly host: HostFiles | undefined;
+  readonly host: FolderFiles | undefined;
   /** Absent if routes of this process are not the node's. */
   readonly routesTo: FindRoutes | undefined;
 }

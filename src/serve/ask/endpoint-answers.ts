@@ -1,10 +1,11 @@
 /** What is known of the answers of endpoints, for people. */
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { counted, firstNames } from '../../ask/words.ts';
+import { addressBytes, type Family } from '../../net/address.ts';
 import { formatPortName } from '../../net/protocol.ts';
 import type { DetectionView } from '../../state/detection.ts';
 import type { Seen } from '../../state/resolve.ts';
-import { forwardingId, type Service } from '../../state/types.ts';
+import { type EndpointSlice, forwardingId, type Service, serviceKey } from '../../state/types.ts';
 import { failedLeast } from '../failing-endpoints.ts';
 import { isFault, type ServiceTraffic } from '../service-counters.ts';
 import type { AgentState } from './agent-state.ts';
@@ -94,17 +95,25 @@ function namesOf(all: readonly string[]): string {
 
 /** Endpoints of a port that answer no connections, by failure detection or as the kernel counts. */
 export function silentProblems(
-  { counters, failureDetection }: Pick<AgentState, 'counters' | 'failureDetection'>,
+  {
+    counters,
+    failureDetection,
+    state,
+    unanswered,
+  }: Pick<AgentState, 'counters' | 'failureDetection' | 'state' | 'unanswered'>,
   { forwarding, port }: Seen,
   counted: readonly ServiceTraffic[] = [],
 ): Problem[] {
-  const { family, key } = forwarding;
+  const { family, key, servicePort } = forwarding;
   const own = counted.find(
     (one) => one.family === family && one.port === port.name && one.protocol === port.protocol,
   );
+  const id = forwardingId(family, key);
+  const since = unanswered.of(id);
   const silent = new Set([
     ...failureDetection.silentIn(family, key),
-    ...counters.failingIn(forwardingId(family, key)),
+    ...counters.failingIn(id),
+    ...since.keys(),
     ...(own === undefined ? [] : neverAnswered(own, forwarding)),
   ]);
   if (silent.size === 0) return [];
@@ -112,9 +121,46 @@ export function silentProblems(
     const of = formatPortName(port.name, port.protocol);
     const whose = silent.size === 1 ? 'Endpoint' : 'Endpoints';
     const verb = silent.size === 1 ? 'answers' : 'answer';
-    return `${whose} ${namesOf([...silent])} of port ${of} ${verb} no connections from this node.`;
+    const [first] = [...since.values()].sort();
+    const when = first === undefined ? '' : `, seen since ${first}`;
+    const where = commonNode(state.slices(serviceKey(servicePort)), forwarding, silent);
+    return `${whose} ${namesOf([...silent])} of port ${of} ${verb} no connections from this node${when}${where}.`;
   };
   return [{ reason: 'endpoint_silent', text }];
+}
+
+/** Says so if several do not answer, all of them are on one node, and others are elsewhere. */
+function commonNode(
+  slices: readonly EndpointSlice[],
+  { cluster, family, local }: Seen['forwarding'],
+  silent: ReadonlySet<string>,
+): string {
+  const nodes = nodesOf(slices, family);
+  const [all, bad] = [new Set<string>(), new Set<string>()];
+  for (const list of new Set([cluster, local])) {
+    for (let i = 0; i < list.length; i += 1) {
+      const node = nodes.get(Buffer.from(list.address(i)).toString('latin1')) ?? '';
+      all.add(node);
+      if (silent.has(list.text(i))) bad.add(node);
+    }
+  }
+  const [node = ''] = bad;
+  const isOne = silent.size > 1 && bad.size === 1 && all.size > 1 && node !== '';
+  return isOne ? `: all of them are on node ${node}` : '';
+}
+
+/** The node of each endpoint, by address. */
+function nodesOf(slices: readonly EndpointSlice[], family: Family): Map<string, string> {
+  const nodes = new Map<string, string>();
+  const size = addressBytes[family];
+  for (const slice of slices) {
+    if (slice.family !== family) continue;
+    for (let i = 0; i < slice.length; i += 1) {
+      const node = slice.places?.[i]?.node ?? '';
+      nodes.set(slice.addresses.slice(i * size, (i + 1) * size), node);
+    }
+  }
+  return nodes;
 }
 
 /** Endpoints in use: those that have left are counted for a day, too. */

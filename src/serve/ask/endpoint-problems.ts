@@ -10,10 +10,11 @@ import {
   formatCIDR,
 } from '../../net/address.ts';
 import { isNear } from '../../net/near.ts';
+import { formatPortName } from '../../net/protocol.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
 import { addressAt, type EndpointSlice, type Service } from '../../state/types.ts';
-import type { RunningEngine } from './agent-state.ts';
+import type { AgentState, RunningEngine } from './agent-state.ts';
 import type { Problem } from './problem.ts';
 
 /** The most endpoints or slices that a message names. */
@@ -220,4 +221,33 @@ export function otherFamilyProblem(
   const all = isEmpty ? 'endpoints' : 'EndpointSlices';
   const text = () => `It has no endpoint of ${family}: all its ${all} are of ${other}.`;
   return { reason: 'other_family', text };
+}
+
+/** Within this time an endpoint is not expected to come and go as often. */
+const flappingMs = 10 * 60_000;
+/** In and out twice, and in or out again. Of a Service the last ten changes are known. */
+const flapsLeast = 5;
+
+/** Endpoints that come and go, as their readiness does: each time connections end or fail. */
+export function flappingProblems(
+  { clock, eventHistory }: Pick<AgentState, 'clock' | 'eventHistory'>,
+  service: string,
+): Problem[] {
+  const times = new Map<string, string[]>();
+  const nowMs = clock.wallMs();
+  for (const { added, port, protocol, removed, time } of eventHistory.recent.of(service)) {
+    if (nowMs - Date.parse(time) > flappingMs) break;
+    for (const endpoint of [...added, ...removed]) {
+      const name = `${endpoint} of port ${formatPortName(port, protocol)}`;
+      times.set(name, [...(times.get(name) ?? []), time]);
+    }
+  }
+  return Array.from(times)
+    .filter(([, own]) => own.length >= flapsLeast)
+    .slice(0, namedMax)
+    .map(([name, own]) => {
+      const text = () =>
+        `Endpoint ${name} came and went ${own.length} times since ${own.at(-1)}: see the readiness probe of its pod.`;
+      return { reason: 'flapping', text };
+    });
 }

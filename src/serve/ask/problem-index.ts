@@ -16,7 +16,7 @@ import { ownProblems, type ProblemFacts } from './service-problems.ts';
 /** Metrics wait for the checks of as many Services. */
 const awaitedMax = 500;
 
-type Known = ProblemFacts & Pick<AgentState, 'clock'>;
+type Known = ProblemFacts & Pick<AgentState, 'machine'>;
 
 export class ProblemIndex implements KnownProblems {
   readonly #known: Known;
@@ -83,13 +83,14 @@ export class ProblemIndex implements KnownProblems {
   }
 
   async #catchUp(): Promise<void> {
-    const { counters, foreignRules, state, unrouted } = this.#known;
+    const { counters, foreignRules, machine, state, takenNodePorts, unanswered, unrouted } =
+      this.#known;
     if (this.#known.engine === undefined) return;
     await Promise.all([
-      foreignRules.refresh(),
-      unrouted.refresh(),
+      ...[foreignRules, machine, takenNodePorts, unanswered, unrouted].map((one) => one.refresh()),
       waitedAtMost(readingPatienceMs, counters.read()),
     ]);
+    for (const key of this.#having('flapping')) this.#unchecked.add(key);
     const surroundings = [
       foreignRules.found,
       unrouted.found,
@@ -116,6 +117,11 @@ export class ProblemIndex implements KnownProblems {
       if (pacer.due) await pacer.rest();
     }
     this.#isComplete = true;
+  }
+
+  #having(reason: ProblemReason): string[] {
+    const bit = 1 << reasonNames.indexOf(reason);
+    return Array.from(this.#reasons).flatMap(([key, bits]) => ((bits & bit) === 0 ? [] : [key]));
   }
 
   #keep(service: string, problems: readonly Problem[]): void {

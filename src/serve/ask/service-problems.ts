@@ -23,6 +23,7 @@ import type { AgentState, RunningEngine } from './agent-state.ts';
 import { silentProblems } from './endpoint-answers.ts';
 import {
   emptyProblem,
+  flappingProblems,
   keptProblem,
   otherFamilyProblem,
   serviceAddressProblems,
@@ -33,12 +34,16 @@ import type { Problem, Subject } from './problem.ts';
 /** The parts of `AgentState` that problems depend on. */
 export type ProblemFacts = Pick<
   AgentState,
+  | 'clock'
   | 'counters'
   | 'engine'
+  | 'eventHistory'
   | 'failureDetection'
   | 'foreignRules'
   | 'serviceHealth'
   | 'state'
+  | 'takenNodePorts'
+  | 'unanswered'
   | 'unrouted'
 >;
 
@@ -51,9 +56,9 @@ export function problemsOf(known: ProblemFacts, subject: Subject): Problem[] {
 }
 
 /**
- * Problems that change only when the Service is resolved, its endpoints fall silent, its
- * health-check node port opens or does not, or `foreignRules.found` or `unrouted.found` is replaced:
- * all but rejections by the kernel.
+ * Problems that change only when the Service is resolved, its endpoints fall silent, a program has
+ * a port of it or no longer, or `foreignRules.found` or `unrouted.found` is replaced: all but
+ * rejections by the kernel. That endpoints flap ends with the time.
  */
 export function ownProblems(known: ProblemFacts, subject: Subject): Problem[] {
   const { engine: running, foreignRules, state, unrouted } = known;
@@ -77,8 +82,10 @@ export function ownProblems(known: ProblemFacts, subject: Subject): Problem[] {
         ]),
     ...ofPorts(seen, (one) => portProblems(one, filled)),
     ...ofPorts(seen, (one) => silentProblems(known, one, counted)),
+    ...flappingProblems(known, service.key),
     ...unknownNodeProblems(service, slices),
     ...loadBalancerProblems(service),
+    ...known.takenNodePorts.problems(service.key),
     ...healthPortProblems(known.serviceHealth.failureOf(service.key)),
     ...excess.map((one): Problem => {
       const text = () => `It asks for too much and gets a part: ${formatExcess(one)}.`;

@@ -1,7 +1,8 @@
 /** The problems and remarks of a status, each a sentence. */
 import type { Status } from '../../ask/status.ts';
 import { counted } from '../../ask/words.ts';
-import { disabledText, type Finding } from '../../host/checks.ts';
+import { disabledText } from '../../host/checks.ts';
+import { type Finding, findingText } from '../../host/finding.ts';
 import { isDrift } from '../../sync/events.ts';
 
 /** A status before its problems and remarks are added. */
@@ -54,8 +55,8 @@ function problems(section: string, texts: readonly string[]): ProxyProblem[] {
 
 function ofNode(findings: readonly Finding[], areRemarks: boolean): string[] {
   return findings
-    .filter(({ severity }) => (severity === 'remark') === areRemarks)
-    .map(({ text }) => `This node: ${text}.`);
+    .filter(({ level }) => (level === 'warning') === areRemarks)
+    .map((one) => `This node: ${findingText(one)}.`);
 }
 
 function notServed(unserved: number): string[] {

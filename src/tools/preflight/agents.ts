@@ -1,8 +1,9 @@
 /** Other programs that write rules on this node, and whether they get on with Fairlead. */
+
+import { type Finding, ok, warning } from '../../host/finding.ts';
 import type { Kernel, ReplyOf } from '../../kernel/kernel.ts';
 import { NF_INET, VERDICT } from '../../kernel/nft/constants.ts';
 import { nftablesTable } from '../../takeover/names.ts';
-import { type Finding, ok, warning } from './finding.ts';
 
 interface Agent {
   readonly name: string;

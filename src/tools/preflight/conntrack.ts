@@ -1,7 +1,7 @@
 /** Checks whether connection tracking has room for more connections. */
 import type { Config } from '../../config/config.ts';
 import { conntrackMax, conntrackUse, coresOf, isLimitGiven } from '../../host/conntrack.ts';
-import { type Finding, ok, warning } from './finding.ts';
+import { type Finding, ok, warning } from '../../host/finding.ts';
 import type { Machine } from './machine.ts';
 
 /** The size of an entry with its extensions, from /proc/slabinfo of x86-64 and arm64. */

@@ -3,11 +3,9 @@
  * give another root.
  */
 import { accessSync, constants, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
-import type { ReadableFiles } from '../../host/files.ts';
+import type { FolderFiles } from '../../host/files.ts';
 
-export interface Machine extends ReadableFiles {
-  /** The names in a directory; none when it can't be read. */
-  list(path: string): readonly string[];
+export interface Machine extends FolderFiles {
   /** The target of a symbolic link; undefined when it can't be read. */
   link(path: string): string | undefined;
   /** The inode number of the file; undefined when there is no such file. */

@@ -1,10 +1,10 @@
 /** Checks which modes the kernel supports, and which one would run. */
 import type { Config } from '../../config/config.ts';
+import { type Finding, ok, problem, warning } from '../../host/finding.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { MissingFeature } from '../../kernel/nft/probe.ts';
 import { ModeError, type ModeRegistry, selectMode } from '../../modes/index.ts';
 import type { ProxyMode } from '../../modes/proxy-mode.ts';
-import { type Finding, ok, problem, warning } from './finding.ts';
 
 interface ModesFound {
   readonly findings: readonly Finding[];

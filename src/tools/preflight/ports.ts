@@ -1,8 +1,8 @@
 /** Checks for ports that other programs listen on. */
 import type { Config } from '../../config/config.ts';
+import { type Finding, ok, warning } from '../../host/finding.ts';
 import { formatEndpoint } from '../../net/address.ts';
 import type { HostPort } from '../../net/host-port.ts';
-import { type Finding, ok, warning } from './finding.ts';
 import type { Machine } from './machine.ts';
 
 interface Listener {

@@ -1,4 +1,6 @@
 /** Checks what kube-proxy and Fairlead have left in the kernel, and what a start takes over. */
+
+import { type Finding, ok, problem, warning } from '../../host/finding.ts';
 import { findInstance, formatHolder } from '../../host/instance-lock.ts';
 import { orElse, orNone } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
@@ -17,7 +19,6 @@ import {
 } from '../../takeover/leftovers.ts';
 import { findLegacyTables, legacyPrograms } from '../../takeover/legacy-tables.ts';
 import { ownChain } from '../../takeover/names.ts';
-import { type Finding, ok, problem, warning } from './finding.ts';
 
 /** `running`: the mode that would run. Rejects with KernelError. */
 export async function checkPredecessors(

@@ -1,6 +1,7 @@
 /** All checks of a node before Fairlead is installed on it. Changes nothing for good. */
 import { adviceOn } from '../../config/advice.ts';
 import type { Config } from '../../config/config.ts';
+import { type Finding, ok, problem, warning } from '../../host/finding.ts';
 import { clientsAtRisk } from '../../host/kernel-clients.ts';
 import { isKernelError, isNotPermitted } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
@@ -9,7 +10,6 @@ import type { ProxyMode } from '../../modes/proxy-mode.ts';
 import { keepsProxyTable } from '../../takeover/sign.ts';
 import { checkAgents } from './agents.ts';
 import { checkConntrack } from './conntrack.ts';
-import { type Finding, ok, problem, warning } from './finding.ts';
 import type { Machine } from './machine.ts';
 import { checkModes } from './modes.ts';
 import { checkPorts } from './ports.ts';
@@ -51,7 +51,7 @@ export async function preflight({ config, kernel, machine }: PreflightOptions): 
       }),
     )),
     ...(mode === undefined ? [] : checkSettings(config, mode, machine)),
-    ...checkReliances(machine),
+    ...checkReliances(config, machine),
     ...checkKernelClients(config, machine),
     ...checkConntrack(config, machine),
     ...checkPorts(config, machine),

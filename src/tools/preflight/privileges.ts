@@ -1,5 +1,5 @@
 /** Checks the privileges of this process. Run it in a pod with the rights of Fairlead's pods. */
-import { type Finding, ok, problem, warning } from './finding.ts';
+import { type Finding, ok, problem, warning } from '../../host/finding.ts';
 import type { Machine } from './machine.ts';
 
 /** Bits of `CapEff` (linux/capability.h). */

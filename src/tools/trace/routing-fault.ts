@@ -1,8 +1,8 @@
 /** Why the node has not routed a packet on that its rules let through: looked up on this node. */
 
-import type { ReadableFiles } from '../../host/files.ts';
+import type { FolderFiles } from '../../host/files.ts';
+import { notForwarded, portsWithoutHairpin } from '../../host/machine-checks.ts';
 import type { FindRoutes } from '../../host/reach.ts';
-import { ipForwarding } from '../../host/routing.ts';
 import { type Family, formatAddress } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';
 
@@ -16,9 +16,7 @@ interface Unrouted {
 
 export type FindFault = (packet: Unrouted) => Promise<string>;
 
-interface Machine extends ReadableFiles {
-  /** The names in a folder; none where there is no such folder. */
-  list(path: string): readonly string[];
+interface Machine extends FolderFiles {
   readonly routesTo: FindRoutes;
 }
 
@@ -42,23 +40,16 @@ export function faultFinder(machine: Machine): FindFault {
 function hairpin(machine: Machine, packet: Unrouted): string[] {
   const { interface: bridge, destination, source } = packet;
   if (bridge === undefined || !sameBytes(source, destination)) return [];
-  const ports = machine
-    .list(`/sys/class/net/${bridge}/brif`)
-    .filter((port) => machine.read(`/sys/class/net/${bridge}/brif/${port}/hairpin_mode`) === '0');
+  const ports = portsWithoutHairpin(machine, bridge);
   if (ports.length === 0) return [];
   return [
     `it is for its own sender, and bridge ${bridge} sends nothing back by the port that it came ` +
-      `by (hairpin_mode is 0: ${ports.slice(0, portsMax).join(', ')})`,
+      `by (hairpin_mode is 0: ${ports.join(', ')})`,
   ];
 }
 
-/** The most ports of a bridge that are named. */
-const portsMax = 5;
-
-function forwarding(machine: Machine, packet: Unrouted): string[] {
-  if (packet.interface === undefined || ipForwarding(machine, packet.family) !== '0') return [];
-  const name = { IPv4: 'net.ipv4.ip_forward', IPv6: 'net.ipv6.conf.all.forwarding' };
-  return [`${name[packet.family]} is 0`];
+function forwarding(machine: Machine, { family, interface: name }: Unrouted): string[] {
+  return name === undefined ? [] : notForwarded(machine, family);
 }
 
 async function route({ routesTo }: Machine, { destination, family }: Unrouted): Promise<string[]> {

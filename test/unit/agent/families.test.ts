@@ -23,6 +23,7 @@ it('a family that the kernel has disabled is a problem, and is served once it is
         if (isSysctlShort) throw new Error('EMFILE');
         return undefined;
       },
+      list: () => [],
       write: () => {},
     },
   });

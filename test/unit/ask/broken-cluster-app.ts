@@ -6,6 +6,7 @@ import { decodeChange, decodeContext } from '../../../src/source/decode.ts';
 import { type Change, resources } from '../../../src/state/change.ts';
 import type { Packet } from '../../fake/nft-packet.ts';
 import { configOf, Running } from '../agent/running.ts';
+import { filesOf } from '../host/machine.ts';
 import { quiet } from '../sync/double.ts';
 import type { BrokenCluster } from './broken-clusters.ts';
 
@@ -52,9 +53,8 @@ export async function startedWith({
   routes = {},
 }: BrokenCluster): Promise<Running> {
   const config = await configOf('--manifests=/anywhere', '--proxy-mode=nftables', ...flags);
-  const read = (path: string): string | undefined => host[path];
   const app = await new Running(config).start({
-    host: { read, write: () => {} },
+    host: { ...filesOf(host), write: () => {} },
     routing: {
       find: async (addresses) => addresses.map((address) => routes[address] ?? 'found'),
       read: async (family) => (family === 'IPv4' ? routesText(routes) : undefined),

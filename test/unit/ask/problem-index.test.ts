@@ -12,7 +12,10 @@ function indexOf(state: object): ProblemIndex {
     engine: { families: [] },
     failureDetection: undefined,
     foreignRules: quiet,
+    machine: quiet,
     state,
+    takenNodePorts: quiet,
+    unanswered: quiet,
     unrouted: quiet,
   } as unknown as ConstructorParameters<typeof ProblemIndex>[0]);
 }

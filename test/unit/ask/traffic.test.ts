@@ -156,6 +156,8 @@ it.each([
     const known = {
       counters: { failingIn: () => [], read: async () => undefined },
       failureDetection: { silentIn: () => [] },
+      state: { slices: () => [] },
+      unanswered: { of: () => new Map() },
     } as unknown as Parameters<typeof silentProblems>[0];
     const seen = { forwarding: web, port: { name: '', protocol: 'TCP' } };
     const found = silentProblems(known, seen as unknown as Seen, [counted]);

@@ -5,7 +5,7 @@ import type { AppOptions } from '../../../src/agent/agent.ts';
 import type { Diff } from '../../../src/ask/difference.ts';
 import type { Status } from '../../../src/ask/status.ts';
 import type { ConnectTimePaths } from '../../../src/connect-time/maps/choice.ts';
-import type { HostFiles } from '../../../src/host/files.ts';
+import type { FolderFiles, HostFiles } from '../../../src/host/files.ts';
 import { kernelOps } from '../../../src/kernel/ops.ts';
 import { readRecords } from '../../../src/kernel/records.ts';
 import type { Change } from '../../../src/state/change.ts';
@@ -70,7 +70,7 @@ it('connect-time translation stays as it is if a changed configuration cannot be
   const limits = quietly.map((name) => `--conntrack-${name}=0`);
   const flags = [manifests, '--detect-local-mode=NodeCIDR', ...limits];
   const app = new Running(await configOf(...flags));
-  await app.start({ connectTime, host: { read: () => '1', write } });
+  await app.start({ connectTime, host: { read: () => '1', list: () => [], write } });
   app.source.say({ kind: 'node', node: node({ podCIDRs: ['10.244.0.0/24', 'fd00:244::/64'] }) });
   await serveWeb(app);
   const next = [...flags, '--connect-time=all', '--conntrack-udp-timeout=7s'];
@@ -361,10 +361,10 @@ it('the seed of pool ids survives a restart', async () => {
   expect(other.kernel.bpf.text()).not.toBe(before);
 });
 
-function hostOf(release: string): HostFiles {
+function hostOf(release: string): HostFiles & FolderFiles {
   const files: Record<string, string> = { osrelease: release, nf_conntrack_count: '0' };
   const read = (path: string) => files[basename(path)] ?? '1000';
-  return { read, write: () => {} };
+  return { read, list: () => [], write: () => {} };
 }
 
 it.each([

@@ -9,7 +9,7 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 84_220;
+const total = 84_290;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2700,
@@ -25,7 +25,7 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/metrics.md': 2200,
   'docs/migrating.md': 2300,
   'docs/operating.md': 1950,
-  'docs/runbook.md': 4900,
+  'docs/runbook.md': 5030,
   'docs/scale.md': 1350,
   'docs/semantics.md': 3850,
 };

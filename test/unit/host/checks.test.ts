@@ -27,7 +27,7 @@ function configOf(flags: readonly string[]): Config {
 
 function findings(checked: Partial<CheckedNode>, ...flags: string[]): string[] {
   const found = findingsOf(configOf(flags), { ...dualStack, ...checked });
-  return found.map(({ severity, text }) => `${severity}: ${text}`);
+  return found.map(({ level, text }) => `${level}: ${text}`);
 }
 
 /** The warnings, or the error. */
@@ -140,15 +140,15 @@ describe('what does not fit together on a node', () => {
     const lacking = (asked: string) =>
       `clusterCIDR is empty and detectLocalMode is ClusterCIDR${asked}: ` +
       'pods are taken for clients outside the cluster';
-    expect(findings({})).toEqual([`remark: ${lacking(' by default')}`]);
-    expect(findings({}, '--detect-local-mode=')).toEqual([`remark: ${lacking(' by default')}`]);
+    expect(findings({})).toEqual([`warning: ${lacking(' by default')}`]);
+    expect(findings({}, '--detect-local-mode=')).toEqual([`warning: ${lacking(' by default')}`]);
     expect(findings({}, '--detect-local-mode=ClusterCIDR')).toEqual([`problem: ${lacking('')}`]);
     expect(findings({}, '--detect-local-mode=NodeCIDR')).toEqual([]);
   });
 
   it('is that clusterCIDR does not contain a podCIDR of its family', () => {
     const outside = (cidrs: string, ...pods: string[]) => [
-      `remark: clusterCIDR ${cidrs} does not contain ${pods.join(', ')}, a podCIDR of the Node: ` +
+      `warning: clusterCIDR ${cidrs} does not contain ${pods.join(', ')}, a podCIDR of the Node: ` +
         'pods there are taken for clients outside the cluster',
     ];
     const found = (cidrs: string) => findings({}, `--cluster-cidr=${cidrs}`);

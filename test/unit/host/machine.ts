@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { type HostFiles, hostFiles } from '../../../src/host/files.ts';
+import { type FolderFiles, type HostFiles, hostFiles } from '../../../src/host/files.ts';
 
 /** With these files; undefined = not there. */
 export function machine(contents: Readonly<Record<string, string | undefined>>): HostFiles {
@@ -24,4 +24,15 @@ export function machineRoot(contents: Readonly<Record<string, string | undefined
 
 export function contentOf(root: string, path: string): string {
   return readFileSync(join(root, path), 'utf8');
+}
+
+/** The same in memory. */
+export function filesOf(contents: Readonly<Record<string, string>>): FolderFiles {
+  return {
+    read: (path) => contents[path],
+    list: (folder) => {
+      const inside = Object.keys(contents).filter((path) => path.startsWith(`${folder}/`));
+      return [...new Set(inside.map((path) => path.slice(folder.length + 1).split('/')[0]!))];
+    },
+  };
 }

@@ -1,26 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { NodePrograms } from '../../../src/host/node-programs.ts';
-import { parseAddress } from '../../../src/net/address.ts';
 import type { Protocol } from '../../../src/net/protocol.ts';
 import { address } from '../state/build.ts';
 import { ToyClock } from '../sync/double.ts';
-
-/** `tcp 0.0.0.0 80`; `both`: of IPv6, and takes IPv4, too; `mapped`: the IPv4 address as one. */
-function entriesOf(...sockets: readonly string[]): Buffer {
-  return Buffer.concat(
-    sockets.map((socket, i) => {
-      const [protocol, at, port, both] = socket.split(' ');
-      const { bytes, family } = parseAddress(at!)!;
-      const kind = both !== undefined ? 46 : family === 'IPv4' ? 4 : 6;
-      const entry = Buffer.alloc(24);
-      entry.set([kind, protocol === 'tcp' ? 6 : 17, Number(port) >> 8, Number(port) & 0xff]);
-      if (both === 'mapped') entry.set([0xff, 0xff, ...bytes], 14);
-      else entry.set(bytes, 4);
-      entry.writeUInt32BE(i + 1, 20);
-      return entry;
-    }),
-  );
-}
+import { boundSockets } from './sockets.ts';
 
 function rig(...sockets: readonly string[]) {
   const clock = new ToyClock();
@@ -31,7 +14,7 @@ function rig(...sockets: readonly string[]) {
     read: () => {
       now.reads += 1;
       if (now.error !== undefined) throw now.error;
-      return entriesOf(...now.sockets);
+      return boundSockets(...now.sockets);
     },
     own: () => now.own,
     host: { read: () => '32768\t60999' },

@@ -39,6 +39,10 @@ class Machine implements HostFiles {
     }
   }
 
+  list(): string[] {
+    return [];
+  }
+
   write(path: string): void {
     throw new Error(`${path} is not to be written`);
   }
@@ -173,7 +177,7 @@ it('metrics of connection tracking show how full the table is, and sum losses ov
 
 it('metrics of connection tracking are missing without connection tracking', async () => {
   const registry = new Registry();
-  conntrackTableMetrics(registry, { host: { read: () => undefined, write: () => {} } });
+  conntrackTableMetrics(registry, { host: { read: () => undefined, list: () => [] } });
   const lines = (await registry.metrics()).split('\n');
   expect(lines.filter((line) => /^fairlead_conntrack_\w+(\{| )/.test(line))).toEqual([]);
 });

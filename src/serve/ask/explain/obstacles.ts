@@ -4,7 +4,7 @@
  */
 
 import { counted } from '../../../ask/words.ts';
-import { ipForwarding } from '../../../host/routing.ts';
+import { notForwarded } from '../../../host/machine-checks.ts';
 import { isKernelError, orElse } from '../../../kernel/errors.ts';
 import { NF_INET, NFPROTO } from '../../../kernel/nft/constants.ts';
 import { hookWord } from '../../../kernel/nft/words.ts';
@@ -54,9 +54,8 @@ export async function unroutable(
 }
 
 function forwarding({ agent: { host }, sync }: ExplainInput): string[] {
-  if (host === undefined || ipForwarding(host, sync.family) !== '0') return [];
-  const name = { IPv4: 'net.ipv4.ip_forward', IPv6: 'net.ipv6.conf.all.forwarding' }[sync.family];
-  return [`${name} is 0: the node forwards no packets of pods to endpoints.`];
+  if (host === undefined) return [];
+  return notForwarded(host, sync.family).map((text) => `${text}.`);
 }
 
 /** Rules of other programs that stop the packets of this client for certain. */

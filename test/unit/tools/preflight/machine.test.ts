@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { type Finding, worst } from '../../../../src/host/finding.ts';
 import { ipvsMode } from '../../../../src/modes/ipvs/mode.ts';
 import { checkConntrack } from '../../../../src/tools/preflight/conntrack.ts';
-import { type Finding, worst } from '../../../../src/tools/preflight/finding.ts';
 import { thisMachine } from '../../../../src/tools/preflight/machine.ts';
 import { checkPorts } from '../../../../src/tools/preflight/ports.ts';
 import { checkPrivileges } from '../../../../src/tools/preflight/privileges.ts';
@@ -86,10 +86,12 @@ describe('preflight about sysctls', () => {
 
   it('checks those that Fairlead depends on', () => {
     const forward = { '/proc/sys/net/ipv4/ip_forward': '1' };
-    expect(lines(checkReliances(machine(forward)))).toEqual(['ok net.ipv4.ip_forward: is 1']);
+    expect(lines(checkReliances(config(), machine(forward)))).toEqual([
+      'ok net.ipv4.ip_forward: is 1',
+    ]);
     const bridged = { ...forward, '/sys/class/net/cni0/bridge/bridge_id': '8000' };
-    expect(lines(checkReliances(machine(bridged)))[1]).toBe(
-      'warning net.bridge.bridge-nf-call-iptables: is not there',
+    expect(lines(checkReliances(config(), machine(bridged)))[1]).toBe(
+      'warning net.bridge.bridge-nf-call-iptables: is not there: a pod gets no answer from an endpoint on the same bridge (cni0)',
     );
     const ipv6 = {
       '/proc/net/if_inet6': [
@@ -98,7 +100,7 @@ describe('preflight about sysctls', () => {
       ].join('\n'),
       '/proc/sys/net/ipv6/conf/all/forwarding': '0',
     };
-    expect(lines(checkReliances(machine({ ...forward, ...ipv6 })))[1]).toMatch(
+    expect(lines(checkReliances(config(), machine({ ...forward, ...ipv6 })))[1]).toMatch(
       /^warning net.ipv6.conf.all.forwarding: is 0/,
     );
   });

@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest';
 import type { Route } from '../../../../src/host/reach.ts';
 import { faultFinder } from '../../../../src/tools/trace/routing-fault.ts';
+import { filesOf } from '../../host/machine.ts';
 import { address } from '../../state/build.ts';
 
 const [client, endpoint] = ['10.244.0.9', '10.244.0.5'] as const;
@@ -20,11 +21,7 @@ interface Case {
 function faultOf({ files = {}, source = client, way = 'found', ...at }: Case): Promise<string> {
   const all: Readonly<Record<string, string>> = { ...on, ...files };
   const find = faultFinder({
-    read: (path) => all[path],
-    list: (folder) =>
-      Object.keys(all).flatMap((path) => {
-        return path.startsWith(`${folder}/`) ? [path.slice(folder.length + 1).split('/')[0]!] : [];
-      }),
+    ...filesOf(all),
     routesTo: async () => [way],
   });
   return find({
@@ -55,7 +52,7 @@ it.each<[string, Case, string]>([
   [
     'no forwarding',
     { files: { ...strict, '/proc/sys/net/ipv4/ip_forward': '0' } },
-    'net.ipv4.ip_forward is 0',
+    'net.ipv4.ip_forward is 0: the node forwards no packets of pods to endpoints',
   ],
   ['no route', { way: 'no_route' }, 'no route (ip route get 10.244.0.5)'],
   [

@@ -1,11 +1,14 @@
-/** The result of one check of a node before an installation. */
+/** The result of one check of a node: before an installation, and while the proxy runs. */
 
-const levels = ['ok', 'warning', 'problem'] as const;
-/** `warning`: Fairlead runs, but an operator should know. `problem`: it cannot do its work. */
+const levels = ['ok', 'warning', 'problem', 'fatal'] as const;
+/**
+ * `warning`: Fairlead runs, but an operator should know. `problem`: something is not done that is
+ * asked for. `fatal`: a start fails, too.
+ */
 type Level = (typeof levels)[number];
 
 export interface Finding {
-  /** What was checked: `mode nftables`, `port 10256`. */
+  /** What was checked: `mode nftables`, `port 10256`; empty: the text says it. */
   readonly check: string;
   readonly level: Level;
   readonly text: string;
@@ -28,4 +31,10 @@ export function problem(check: string, text: string, advice: string): Finding {
 /** The worst level of all findings; `ok` without findings. */
 export function worst(findings: readonly Finding[]): Level {
   return levels.findLast((level) => findings.some((one) => one.level === level)) ?? 'ok';
+}
+
+/** Of what is not as it should be: what, why and what to do, without a full stop. */
+export function findingText({ advice, check, text }: Finding): string {
+  const what = check === '' ? text : `${check} ${text}`;
+  return advice === '' ? what : `${what}; ${advice}`;
 }

@@ -1,0 +1,117 @@
+/**
+ * What is not right of this machine at present. It is looked at when answers and metrics ask, not
+ * more often than every five seconds; never for a packet or a change.
+ */
+import { counted } from '../../ask/words.ts';
+import type { Config } from '../../config/config.ts';
+import type { FolderFiles } from '../../host/files.ts';
+import { type Finding, warning } from '../../host/finding.ts';
+import { checkMachine, type MachineUse } from '../../host/machine-checks.ts';
+import type { ModeFacts } from '../../modes/mode.ts';
+import { parseCIDR } from '../../net/address.ts';
+import type { ProgrammedFamily } from '../../state/frontends-in-force.ts';
+import type { ClusterState } from '../../state/store.ts';
+import type { Clock } from '../../time/clock.ts';
+import { RecentResults } from '../../time/recent.ts';
+
+interface Known {
+  readonly clock: Pick<Clock, 'now' | 'wallMs'>;
+  readonly config: Pick<Config, 'connectTime' | 'modes'>;
+  readonly families: readonly ProgrammedFamily[];
+  readonly host: FolderFiles | undefined;
+  readonly mode: Pick<ModeFacts, 'name' | 'translates'>;
+  readonly state: Pick<ClusterState, 'node'>;
+}
+
+/** How long a look serves, and the shortest pause after it, in multiples of its duration. */
+const kept = { keepMs: 5000, restFactor: 100 } as const;
+
+export class MachineFindings {
+  readonly #known: Known;
+  #found: readonly Finding[] = [];
+  readonly #looks: RecentResults<void>;
+  readonly #refused: RefusedSources;
+
+  constructor(known: Known) {
+    this.#known = known;
+    this.#looks = new RecentResults({ ...kept, clock: known.clock });
+    this.#refused = new RefusedSources(known);
+    // What the kernel has counted before does not matter.
+    this.#look();
+  }
+
+  /** What is known; see `refresh`. */
+  get found(): readonly Finding[] {
+    return this.#found;
+  }
+
+  /** Looks again after a while. */
+  refresh(): Promise<void> {
+    return this.#looks.of('', async () => this.#look());
+  }
+
+  /** What cannot be read, as without a descriptor, is as it was. */
+  #look(): void {
+    const { host } = this.#known;
+    if (host === undefined) return;
+    try {
+      const all = [...checkMachine(host, this.#use()), ...this.#refused.findings(host)];
+      this.#found = all.filter(({ level }) => level !== 'ok');
+    } catch {}
+  }
+
+  #use(): MachineUse {
+    const { config, families, mode, state } = this.#known;
+    const served = mode.translates ? families.filter(({ inForce }) => inForce.size > 0) : [];
+    return {
+      families: served.map(({ family }) => family),
+      podCIDRs: (state.node?.podCIDRs ?? []).flatMap((text) => parseCIDR(text) ?? []),
+      isTracked: config.connectTime !== 'all' && !config.modes[mode.name].masqueradeAll,
+      isServing: true,
+    };
+  }
+}
+
+/** Fewer may be those of a scanner, with senders that it made up. */
+const droppedLeast = 10;
+/** After the last one. */
+const shownMs = 5 * 60_000;
+
+/** Packets that rp_filter drops, of which no rule and no connection shows anything. */
+class RefusedSources {
+  readonly #clock: Known['clock'];
+  /** When the process began, and the kernel's counter then. */
+  #begin: { readonly time: string; readonly count: number } | undefined;
+  #count = 0;
+  /** When it last grew. */
+  #lastMs = Number.NEGATIVE_INFINITY;
+
+  constructor({ clock }: Pick<Known, 'clock'>) {
+    this.#clock = clock;
+  }
+
+  findings(host: FolderFiles): Finding[] {
+    const count = droppedSources(host);
+    if (count === undefined) return [];
+    const begin = this.#begin ?? { time: new Date(this.#clock.wallMs()).toISOString(), count };
+    if (this.#begin !== undefined && count > this.#count) this.#lastMs = this.#clock.now();
+    this.#begin = begin;
+    this.#count = count;
+    const dropped = count - begin.count;
+    if (dropped < droppedLeast || this.#clock.now() - this.#lastMs >= shownMs) return [];
+    const text =
+      `has dropped ${counted(dropped, 'packet')} since ${begin.time}, because the way back to ` +
+      'their sender is another interface than they came in by';
+    return [warning('rp_filter', text, 'correct the routes, or set net.ipv4.conf.all.rp_filter=2')];
+  }
+}
+
+/** IPReversePathFilter: a line of names, and one of their values. */
+function droppedSources(host: FolderFiles): number | undefined {
+  const [names, values] = (host.read('/proc/net/netstat') ?? '')
+    .split('\n')
+    .filter((line) => line.startsWith('TcpExt:'))
+    .map((line) => line.split(' '));
+  const value = values?.[names!.indexOf('IPReversePathFilter')];
+  return value === undefined ? undefined : Number(value);
+}

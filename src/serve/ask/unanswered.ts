@@ -1,0 +1,146 @@
+/**
+ * Endpoints of which connection tracking has connections and no answer. They are looked for when
+ * answers and metrics ask, not more often than every two seconds; never for a packet or a change.
+ */
+import { conntrackUse } from '../../host/conntrack.ts';
+import type { ReadableFiles } from '../../host/files.ts';
+import type { Conntrack } from '../../kernel/conntrack.ts';
+import { type ConntrackEntries, IPS } from '../../kernel/conntrack-entries.ts';
+import { isKernelError, orElse } from '../../kernel/errors.ts';
+import type { ModeFacts } from '../../modes/mode.ts';
+import { Address, formatEndpoint } from '../../net/address.ts';
+import { EndpointFinder } from '../../net/endpoint-finder.ts';
+import type { EndpointKey } from '../../net/endpoint-list.ts';
+import type { Protocol } from '../../net/protocol.ts';
+import type { FrontendsByFamily, FrontendsInForce } from '../../state/frontends-in-force.ts';
+import type { ServiceFollower } from '../../state/store.ts';
+import { type Forwarding, forwardingId, serviceKey } from '../../state/types.ts';
+import type { Clock } from '../../time/clock.ts';
+import { inTurns } from '../../time/pacer.ts';
+import { RecentResults, waitedAtMost } from '../../time/recent.ts';
+import { failedLeast } from '../failing-endpoints.ts';
+import { answerPacer, readingPatienceMs } from './answer-pacer.ts';
+
+interface Known {
+  readonly clock: Pick<Clock, 'now' | 'turn' | 'wallMs'>;
+  readonly conntrack: Pick<Conntrack, 'dump'>;
+  readonly engine: { readonly frontends: FrontendsByFamily } | undefined;
+  readonly host: ReadableFiles | undefined;
+  readonly mode: Pick<ModeFacts, 'translates'>;
+  /** Called when other endpoints of a Service than before do not answer. */
+  readonly problemIndex: ServiceFollower;
+}
+
+/** An endpoint that has answered none of the connections that there are to it. */
+interface Unanswered {
+  readonly service: string;
+  readonly endpoint: string;
+  readonly forwarding: string;
+  /** When this was first seen. */
+  readonly since: string;
+}
+
+/** How long a look serves, and the shortest pause after it, in multiples of its duration. */
+const kept = { keepMs: 2000, restFactor: 50 } as const;
+/** A larger table is not read. */
+const entriesMax = 1 << 18;
+/** The most endpoints whose answers are looked for. */
+const suspectsMax = 32;
+
+export class UnansweredEndpoints {
+  readonly #known: Known;
+  readonly #looks: RecentResults<void>;
+  /** By endpoint and Forwarding. A look finds suspects; those of two looks in a row are certain. */
+  #suspects: ReadonlyMap<string, Unanswered> = new Map();
+  #certain: ReadonlyMap<string, Unanswered> = new Map();
+
+  constructor(known: Known) {
+    this.#known = known;
+    this.#looks = new RecentResults({ ...kept, clock: known.clock });
+  }
+
+  /** Looks again after a while. Concurrent callers share the work, and none waits long. */
+  refresh(): Promise<void> {
+    const look = () => orElse(this.#look(), undefined, isKernelError);
+    return waitedAtMost(readingPatienceMs, this.#looks.of('', look));
+  }
+
+  /** The endpoints of a Forwarding (`forwardingId`), each with the time since when. */
+  of(id: string): ReadonlyMap<string, string> {
+    const own = [...this.#certain.values()].filter(({ forwarding }) => forwarding === id);
+    return new Map(own.map(({ endpoint, since }) => [endpoint, since]));
+  }
+
+  async #look(): Promise<void> {
+    const { engine, host, mode, problemIndex } = this.#known;
+    const use = host && conntrackUse(host);
+    const isReadable = mode.translates && (use === undefined || use.entries <= entriesMax);
+    const suspects = new Map<string, Unanswered>();
+    for (const frontends of isReadable ? Object.values(engine?.frontends ?? {}) : []) {
+      for (const protocol of ['TCP', 'UDP'] as const) {
+        for (const one of await this.#suspectsOf(frontends, protocol)) {
+          const key = `${one.forwarding} ${one.endpoint}`;
+          suspects.set(key, this.#suspects.get(key) ?? one);
+        }
+      }
+    }
+    const before = this.#certain;
+    this.#certain = new Map([...suspects].filter(([key]) => this.#suspects.has(key)));
+    this.#suspects = suspects;
+    for (const [key, { service }] of [...before, ...this.#certain]) {
+      if (before.has(key) !== this.#certain.has(key)) problemIndex.resolved(service);
+    }
+  }
+
+  async #suspectsOf(frontends: FrontendsInForce, protocol: Protocol): Promise<Unanswered[]> {
+    const { family } = frontends;
+    const { clock, conntrack } = this.#known;
+    const request = { family, protocol, zone: 0 } as const;
+    const { entries } = await conntrack.dump({ ...request, state: 'unanswered' });
+    const pacer = answerPacer(this.#known);
+    const counts = new Map<EndpointKey, number>();
+    const firsts = new Map<EndpointKey, number>();
+    await inTurns(Array(entries.length).keys(), pacer.pause, (i) => {
+      const key = entries.key(i, 'replySource');
+      // It is not translated.
+      if (key === entries.key(i, 'originalDestination')) return;
+      counts.set(key, (counts.get(key) ?? 0) + 1);
+      if (!firsts.has(key)) firsts.set(key, i);
+    });
+    const often = Array.from(firsts).filter(([key]) => counts.get(key)! >= failedLeast);
+    if (often.length === 0) return [];
+    const since = new Date(clock.wallMs()).toISOString();
+    const found: Unanswered[] = [];
+    for (const [key, i] of often.slice(0, suspectsMax)) {
+      const address = Address.from(entries.address(i, 'originalDestination'));
+      const port = entries.port(i, 'originalDestination');
+      const forwarding = frontends.holder(protocol, { address, port });
+      if (forwarding === undefined || !isInUse(forwarding, key)) continue;
+      const destination = { address: address.bytes, port };
+      const all = await conntrack.dump({ ...request, state: 'any', destination });
+      if (answersFrom(all.entries, key, protocol)) continue;
+      const endpoint = formatEndpoint(
+        entries.address(i, 'replySource'),
+        entries.port(i, 'replySource'),
+      );
+      const id = forwardingId(family, forwarding.key);
+      found.push({ service: serviceKey(forwarding.servicePort), endpoint, forwarding: id, since });
+    }
+    return found;
+  }
+}
+
+function isInUse({ cluster, local }: Forwarding, key: EndpointKey): boolean {
+  return [cluster, local].some((list) => new EndpointFinder(list).has(key));
+}
+
+/** Whether an endpoint answers; with UDP, if none does, silence may be right. */
+function answersFrom(entries: ConntrackEntries, key: EndpointKey, protocol: Protocol): boolean {
+  let isAnyAnswered = protocol !== 'UDP';
+  for (let i = 0; i < entries.length; i += 1) {
+    if ((entries.status(i) & IPS.SEEN_REPLY) === 0) continue;
+    if (entries.key(i, 'replySource') === key) return true;
+    isAnyAnswered = true;
+  }
+  return !isAnyAnswered;
+}

@@ -1,0 +1,103 @@
+/** What a real kernel shows of a node and its connections is named by `fairlead problems`. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { ProblemList } from '../../src/ask/problems.ts';
+import { clusterIp, NODE_IP, NODE_SECOND_IP, POD_A_IP } from '../lab/addresses.ts';
+import { createLab, type Lab } from '../lab/lab.ts';
+import { DEFAULT_CLUSTER_CIDR, service, slice } from '../lab/objects.ts';
+import { paced } from '../lab/pace.ts';
+import { inForce, listens, Place, Program, until } from './program.ts';
+
+let lab: Lab;
+
+beforeAll(async () => {
+  lab = await createLab();
+  await lab.actors['pod-a'].listen('TCP', POD_A_IP.IPv4, 8080);
+});
+
+afterAll(() => lab.close());
+
+/** A Service of IPv4 with one endpoint. */
+function one(
+  number: number,
+  name: string,
+  endpoint: Parameters<typeof slice>[2][number],
+  nodePort?: number,
+) {
+  const ports = [{ port: 80, ...(nodePort === undefined ? {} : { nodePort }) }];
+  const ips = { IPv4: clusterIp(number).IPv4 };
+  return [service(name, { clusterIp: ips, ports }), slice('IPv4', name, [endpoint])];
+}
+
+const [taken, hosted] = [30_080, 30_081];
+const silent = clusterIp(50).IPv4;
+const objects = [
+  ...one(50, 'silent', { at: { IPv4: '10.244.2.77' } }),
+  ...one(51, 'taken', 'pod-a', taken),
+  ...one(52, 'hosted', 'pod-a', hosted),
+];
+
+test('problems names what the machine, its sockets and its connections do, until it is over', async () => {
+  const { namespace: name, namespacePath: path } = lab.node;
+  const run = (program: string, args: readonly string[], input?: string) =>
+    lab.node.run([program, ...args], input);
+  const sysctl = (...settings: readonly string[]) => run('sysctl', ['-qw', ...settings]);
+  const place = new Place({ name, path, run });
+  place.configure({ clusterCIDR: DEFAULT_CLUSTER_CIDR, detectLocalMode: 'ClusterCIDR' });
+  place.apply(['pod-a'], ...objects);
+  await place.start().logged(inForce, 2);
+  await listens(place.namespace, 10_249);
+  const said = async (): Promise<string[]> => {
+    const program = new Program(place.namespace, ['problems', '-o', 'json']);
+    await program.exitCode;
+    const { items, proxy, remarks } = JSON.parse(program.stdout) as ProblemList;
+    const ofServices = items.flatMap((item) =>
+      item.problems.map(({ reason, text }) => `${item.name} ${reason}: ${text}`),
+    );
+    return [...proxy, ...remarks, ...ofServices];
+  };
+  let last: string[] = [];
+  const isSaid = async (expected: RegExp): Promise<void> => {
+    const isThere = async () => {
+      last = await said();
+      return last.some((text) => expected.test(text));
+    };
+    await until(isThere, `${expected}`).catch((error: Error) => {
+      throw new Error(`${error.message}; it says ${JSON.stringify(last)}`);
+    });
+  };
+  const isQuiet = () => until(async () => (await said()).length === 0, 'nothing is said');
+
+  // Its pods have such routes.
+  await isSaid(/^This node: net\.bridge\.bridge-nf-call-iptables is 0: .* \(cni0\)/);
+  const filters = ['iptables', 'ip6tables'].map((one) => `net.bridge.bridge-nf-call-${one}`);
+  await sysctl(...filters.map((one) => `${one}=1`));
+  await isSaid(/^This node: bridge cni0 .*\(hairpin_mode is 0: veth-a, veth-b\)/);
+  for (const port of ['veth-a', 'veth-b']) {
+    await run('bridge', ['link', 'set', 'dev', port, 'hairpin', 'on']);
+  }
+  await isQuiet();
+
+  const toSilent = {
+    protocol: 'TCP',
+    to: { address: silent, port: 80 },
+    timeoutMs: paced(700),
+  } as const;
+  const tried = await lab.actors['pod-b'].connect(toSilent, 6);
+  expect(new Set(tried.map(({ outcome }) => outcome.kind))).toEqual(new Set(['timeout']));
+  await isSaid(/^silent endpoint_silent: Endpoint 10\.244\.2\.77:8080 .* seen since /);
+  await run('conntrack', ['-D', '--orig-dst', silent]);
+  await isQuiet();
+
+  await sysctl('net.ipv4.ip_forward=0');
+  await isSaid(/^This node: net\.ipv4\.ip_forward is 0: /);
+  await sysctl('net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1');
+  await isQuiet();
+
+  await sysctl('net.ipv4.conf.all.rp_filter=1');
+  const to = { address: NODE_SECOND_IP.IPv4, port: hosted };
+  await lab.actors.client.connect({ protocol: 'TCP', to, timeoutMs: paced(700) }, 12);
+  await isSaid(/^This node: rp_filter has dropped \d+ packets since /);
+
+  await lab.actors.node.listen('TCP', NODE_IP.IPv4, taken);
+  await isSaid(/^taken address_taken: A program of this node listens at node port 30080\/TCP/);
+}, 300_000);
