@@ -93,9 +93,13 @@ export interface Played {
   readonly rig: Rig;
 }
 
-export async function played(name: StoryName, family: Family): Promise<Played> {
+export async function played(
+  name: StoryName,
+  family: Family,
+  countsTraffic = name === 'counted',
+): Promise<Played> {
   const kernel = new RecordingKernel();
-  const stage = new Stage({ family, countsTraffic: name === 'counted' }, kernel);
+  const stage = new Stage({ family, countsTraffic }, kernel);
   await stories[name](stage, family);
   return { batches: kernel.batches, rig: stage.rig };
 }
