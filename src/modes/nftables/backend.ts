@@ -212,12 +212,12 @@ async function deleteForeignVerdicts(
   await inTurns(frontends, pause, ([id, held]) => {
     if (touched.has(id)) return;
     for (const part of verdictParts) {
-      const words = held[part];
+      const words = held.verdicts[part];
       if (words === undefined || verdictKinds[part].usual.test(words)) continue;
       const { set, key } = elementOf(held.location, part);
       buffers.to('delete', set, '').key(key);
       early.keepWhole();
-      held[part] = undefined;
+      held.verdicts[part] = undefined;
       drift.unwanted += 1;
     }
   });

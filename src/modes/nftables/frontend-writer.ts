@@ -175,7 +175,7 @@ function changed(before: EndpointList | ObservedPool, after: EndpointList): read
 
 /** The verdict and the element's comment in nft's words; undefined = none. */
 function wordsOf(before: Before, part: VerdictPart): string | undefined {
-  if (before === undefined || before instanceof HeldFrontend) return before?.[part];
+  if (before === undefined || before instanceof HeldFrontend) return before?.verdicts[part];
   const verdict = verdictKinds[part].of(before);
   if (verdict === undefined) return undefined;
   return `${printVerdict(verdict.code, verdict.chain)}${printComment(commentOf(before, part))}`;

@@ -131,16 +131,9 @@ export class ObservedPool {
   }
 }
 
-/**
- * Verdicts are in nft's words, with the comments of their elements behind them: `goto pick-3 comment
- * "ns/web:http"`; undefined = none.
- */
-export class HeldFrontend implements Record<VerdictPart, string | undefined> {
-  verdict: string | undefined;
-  sticky: string | undefined;
-  learn: string | undefined;
-  refusal: string | undefined;
-  firewall: string | undefined;
+export class HeldFrontend {
+  /** In nft's words, with the comments of their elements: `goto pick-3 comment "ns/web:http"`. */
+  readonly verdicts: Partial<Record<VerdictPart, string | undefined>> = {};
   endpoints = ObservedPool.none;
   local = ObservedPool.none;
   /** See FrontendElements. */

@@ -161,7 +161,7 @@ function verdictReader(
       bytes = learnFrontendKey(entries.subarray(at, end), protocol);
       [from, to] = [0, bytes.length];
     }
-    frontendAt(found, map, bytes, from, to)[part] = verdict.text;
+    frontendAt(found, map, bytes, from, to).verdicts[part] = verdict.text;
     return end + verdict.length;
   };
 }

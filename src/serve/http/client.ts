@@ -54,10 +54,12 @@ export class Client implements Member {
   /** Bytes that followed the request that is being answered. */
   #rest: Buffer | undefined;
   #heldBytes = 0;
-  #isLast = false;
-  #isAhead = false;
   #payload: Payload | undefined;
-  #lingeredBytes = 0;
+  /**
+   * The answer under way is the last; the client has sent too much, and is not read; bytes that
+   * came after the last answer.
+   */
+  readonly #end = { isLast: false, isAhead: false, lingeredBytes: 0 };
   #deadlineMs: number;
 
   constructor(options: ClientOptions) {
@@ -89,7 +91,7 @@ export class Client implements Member {
   reply(reply: Reply, shared?: Payload): void {
     if (this.#state !== 'asking') return;
     const { keepAlive, method } = this.request;
-    this.#isLast ||= !keepAlive;
+    this.#end.isLast ||= !keepAlive;
     this.#send(reply, shared ?? new Payload(bodyBytes(reply)), method === 'HEAD');
   }
 
@@ -97,7 +99,7 @@ export class Client implements Member {
   check(nowMs: number, unanswered: Reply): void {
     if (nowMs < this.#deadlineMs) return;
     if (this.#state === 'asking') {
-      this.#isLast = true;
+      this.#end.isLast = true;
       this.reply(unanswered);
     } else if (this.#state === 'reading' && this.#reader.begun) {
       this.#refuse(408, 'the request took too long');
@@ -122,12 +124,12 @@ export class Client implements Member {
       this.#read(piece);
       release(piece);
     } else if (this.#state === 'closing') {
-      this.#lingeredBytes += piece.length;
+      this.#end.lingeredBytes += piece.length;
       release(piece);
-      if (this.#lingeredBytes > lingerBytesMax) this.destroy();
+      if (this.#end.lingeredBytes > lingerBytesMax) this.destroy();
     } else {
       // The socket is not read in these states; if it cannot be paused, this is the last chunk.
-      this.#isLast = true;
+      this.#end.isLast = true;
     }
   }
 
@@ -166,8 +168,8 @@ export class Client implements Member {
       this.#rest = Buffer.from(rest);
     else {
       this.#hold(0);
-      this.#isLast = true;
-      this.#isAhead = true;
+      this.#end.isLast = true;
+      this.#end.isAhead = true;
     }
   }
 
@@ -180,7 +182,7 @@ export class Client implements Member {
 
   #refuse(status: number, reason: string): void {
     this.#hold(0);
-    this.#isLast = true;
+    this.#end.isLast = true;
     const headers = { 'Content-Type': 'text/plain; charset=utf-8' };
     const reply = { status, headers, body: `${reason}\n` };
     this.#send(reply, new Payload(bodyBytes(reply)), false);
@@ -190,7 +192,7 @@ export class Client implements Member {
     const { now, payloads, socket, wallMs } = this.#options;
     this.#state = 'sending';
     this.#deadlineMs = now() + sendMs;
-    const keepAliveSeconds = this.#isLast ? undefined : idleMs / 1000;
+    const keepAliveSeconds = this.#end.isLast ? undefined : idleMs / 1000;
     const bodyBytes = payload.bytes.length;
     const head = replyHead({ status, headers, bodyBytes, keepAliveSeconds, wallMs: wallMs() });
     this.#payload = payload;
@@ -216,7 +218,7 @@ export class Client implements Member {
     this.#sent();
     this.#request = undefined;
     const { now, socket } = this.#options;
-    if (this.#isLast) {
+    if (this.#end.isLast) {
       this.#rest = undefined;
       this.#hold(0);
       this.#state = 'closing';
@@ -224,7 +226,7 @@ export class Client implements Member {
       socket.end();
       // Unread bytes would make the kernel reset the connection before the client has read the
       // answer.
-      if (!this.#isAhead) this.#setReading(true);
+      if (!this.#end.isAhead) this.#setReading(true);
       return;
     }
     this.#state = 'reading';
@@ -242,7 +244,7 @@ export class Client implements Member {
   #ended(): void {
     // A client may close its side and still wait for the answer.
     if (this.#isReading) this.destroy();
-    else this.#isLast = true;
+    else this.#end.isLast = true;
   }
 
   /** What arrives while the socket is not read stays in the kernel. */

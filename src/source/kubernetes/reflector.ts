@@ -73,11 +73,6 @@ export class Reflector {
   readonly #absentBackoff: Backoff;
   readonly #methods: ListMethods;
   readonly #status: ResourceStatus;
-  /** Why the other list method has just failed. */
-  #fallbackReason: string | undefined;
-  /** A first list from the server's cache has failed. */
-  #cacheFailed = false;
-  #listedAtMs = Number.NEGATIVE_INFINITY;
   #list: UnfinishedList | undefined;
   /** The position of the watch; undefined = a list is needed. */
   #resourceVersion: string | undefined;
@@ -117,7 +112,7 @@ export class Reflector {
 
   /** Makes a list, unless the last one is newer than `lostAtMs` of `performance.now`. */
   listAgain(lostAtMs: number): void {
-    if (this.#listedAtMs > lostAtMs || this.#resourceVersion === undefined) return;
+    if (this.#methods.listedAtMs > lostAtMs || this.#resourceVersion === undefined) return;
     this.#status.report(wentBack);
     this.#mustList = true;
     this.#stream?.stop();
@@ -153,8 +148,9 @@ export class Reflector {
 
   /** The watch that delivers a streaming list; undefined if a paged list is complete. */
   async #beginList(signal: AbortSignal): Promise<Watch | undefined> {
-    if (performance.now() - this.#listedAtMs > calmMs) this.#listBackoff.reset();
-    else if (this.#fallbackReason === undefined) await pause(this.#listBackoff.failed(), signal);
+    const { fallbackReason, listedAtMs } = this.#methods;
+    if (performance.now() - listedAtMs > calmMs) this.#listBackoff.reset();
+    else if (fallbackReason === undefined) await pause(this.#listBackoff.failed(), signal);
     this.#comparison.stop();
     this.#mustList = false;
     const method = this.#methods.choose(performance.now());
@@ -178,7 +174,7 @@ export class Reflector {
     const { pagedListMaxMs: maxMs, pageSize, objectBytesMax } = timing;
     // A cache may be older than what is known, except if nothing is known yet.
     const isFirst = delivery.size === 0 && !this.#status.synced;
-    const freshness = isFirst && !this.#cacheFailed ? 'cached' : 'recent';
+    const freshness = isFirst && !this.#methods.hasCacheFailed ? 'cached' : 'recent';
     const options = { encodings, maxMs, pageSize, objectBytesMax, freshness, pacer } as const;
     this.#completeList(await readList(reader, options));
   }
@@ -195,11 +191,8 @@ export class Reflector {
     list.complete();
     this.#list = undefined;
     this.#resourceVersion = resourceVersion;
-    this.#cacheFailed = false;
-    this.#listedAtMs = performance.now();
-    this.#methods.succeeded(list.method, this.#listedAtMs);
-    this.#listed(list.method, 'complete', this.#fallbackReason);
-    this.#fallbackReason = undefined;
+    this.#listed(list.method, 'complete', this.#methods.fallbackReason);
+    this.#methods.succeeded(list.method, performance.now());
     this.#refusals = 0;
     if (list.method === 'streaming') this.#goesWell();
     this.#status.markSynced();
@@ -418,9 +411,7 @@ export class Reflector {
   /** After a failed stream, pages are tried immediately. If these fail too, it waits. */
   #listFailed(method: ListMethod, reason: string): void {
     this.#listed(method, 'failed', reason);
-    this.#methods.failed(method);
-    this.#fallbackReason = method === 'streaming' ? reason : undefined;
-    if (method === 'paged') this.#cacheFailed = !this.#cacheFailed;
+    this.#methods.failed(method, reason);
   }
 
   /** Whether a watch from this resourceVersion can never succeed. */
@@ -448,6 +439,12 @@ class ListMethods {
   readonly #pagesFirstMs: number;
   #next: ListMethod = 'streaming';
   #pagesUntilMs = Number.POSITIVE_INFINITY;
+  /** `performance.now` of the last complete list. */
+  listedAtMs = Number.NEGATIVE_INFINITY;
+  /** Why a stream has just failed. */
+  fallbackReason: string | undefined;
+  /** A first list from the server's cache has failed. */
+  hasCacheFailed = false;
 
   /** After a paged list, streams are not tried during `pagesFirstMs`. */
   constructor(pagesFirstMs: number) {
@@ -462,12 +459,17 @@ class ListMethods {
     return this.#next;
   }
 
-  failed(method: ListMethod): void {
+  failed(method: ListMethod, reason: string): void {
     this.#next = method === 'streaming' ? 'paged' : 'streaming';
+    this.fallbackReason = method === 'streaming' ? reason : undefined;
+    if (method === 'paged') this.hasCacheFailed = !this.hasCacheFailed;
   }
 
   succeeded(method: ListMethod, nowMs: number): void {
     this.#next = method;
     if (method === 'paged') this.#pagesUntilMs = nowMs + this.#pagesFirstMs;
+    this.listedAtMs = nowMs;
+    this.fallbackReason = undefined;
+    this.hasCacheFailed = false;
   }
 }
