@@ -23,8 +23,6 @@ import type { Descriptors } from '../modes/sockets/descriptors.ts';
 import { Address, type Family, families, formatEndpoint } from '../net/address.ts';
 import { resources } from '../state/change.ts';
 import type { FrontendsByFamily, Whom } from '../state/frontends-in-force.ts';
-import { isElsewhere } from '../state/paths.ts';
-import type { Forwarding } from '../state/types.ts';
 import type { FamilySync } from '../sync/family.ts';
 import { systemClock } from '../time/clock.ts';
 import { inTurns, Pacer, type Pause } from '../time/pacer.ts';
@@ -136,10 +134,9 @@ export function stateMetrics(
     agent.localhostListeners(family),
   );
   metric('kubeproxy_sync_proxy_rules_no_local_endpoints_total', registry, (gauge) => {
-    for (const { family, desired } of familiesOf(agent)) {
-      const { internal, external } = countNoLocal(desired.values());
-      gauge.set({ traffic_policy: 'internal', ip_family: family }, internal);
-      gauge.set({ traffic_policy: 'external', ip_family: family }, external);
+    for (const { family, unreached } of familiesOf(agent)) {
+      gauge.set({ traffic_policy: 'internal', ip_family: family }, unreached.internal);
+      gauge.set({ traffic_policy: 'external', ip_family: family }, unreached.external);
     }
   });
   readMetric('fairlead_services_over_limit', registry, () => {
@@ -170,19 +167,6 @@ function familiesOf({ engine }: Facts<'engine'>): readonly FamilySync[] {
   return engine?.families ?? [];
 }
 
-/** Ports with endpoints, of which traffic of policy Local can reach none. */
-export function countNoLocal(desired: Iterable<Forwarding>): {
-  internal: number;
-  external: number;
-} {
-  const count = { internal: 0, external: 0 };
-  for (const { frontends } of desired) {
-    if (frontends.some(({ paths }) => paths.pod.to === 'drop')) count.internal += 1;
-    if (frontends.some(({ paths }) => isElsewhere(paths))) count.external += 1;
-  }
-  return count;
-}
-
 /** The mode and configuration of a node, so that nodes can be compared. */
 export function infoMetrics(
   registry: Registry,
@@ -194,14 +178,7 @@ export function infoMetrics(
   readMetric('fairlead_mode_info', registry, () => {
     return [[{ mode: agent.mode.name, requested: agent.config.mode || 'auto' }, 1]];
   });
-  let hashed: unknown;
-  let hash = '';
-  readMetric('fairlead_config_info', registry, () => {
-    const current = agent.config;
-    if (current !== hashed) hash = configHash(current);
-    hashed = current;
-    return [[{ hash }, 1]];
-  });
+  readMetric('fairlead_config_info', registry, () => [[{ hash: configHash(agent.config) }, 1]]);
 }
 
 /** Whether the proxy is healthy, and how many Services have problems. */

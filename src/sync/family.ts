@@ -113,6 +113,11 @@ export class FamilySync {
     return this.#tracked.desired;
   }
 
+  /** See `TrackedForwardings`. */
+  get unreached(): TrackedForwardings['unreached'] {
+    return this.#tracked.unreached;
+  }
+
   /** What the kernel has acknowledged. */
   get inForce(): ForwardingsByKey {
     return this.#tracked.inForce;

@@ -5,6 +5,7 @@
 import type { Family } from '../net/address.ts';
 import { type FrontendKey, frontendKey } from '../state/frontend-key.ts';
 import { apiServers, ofSystem } from '../state/other-machines.ts';
+import { isElsewhere } from '../state/paths.ts';
 import { isSame } from '../state/pool.ts';
 import type { Forwarding, ForwardingsByKey, Frontend } from '../state/types.ts';
 
@@ -41,6 +42,7 @@ export class TrackedForwardings {
   readonly #records = new Map<string, Tracked>();
   readonly #leaving = new LeavingFrontends();
   readonly #sizes: Record<Form, number> = { desired: 0, inForce: 0 };
+  readonly #unreached = { internal: 0, external: 0 };
   readonly desired: ForwardingsByKey;
   readonly inForce: ForwardingsByKey;
 
@@ -77,6 +79,8 @@ export class TrackedForwardings {
 
   setDesired(record: Tracked, next: Forwarding | undefined): void {
     this.#sizes.desired += Number(next !== undefined) - Number(record.desired !== undefined);
+    this.#countUnreached(record.desired, -1);
+    this.#countUnreached(next, 1);
     record.desired = next;
     if (record.planned !== undefined) this.#leaving.updateLater(record);
   }
@@ -84,6 +88,22 @@ export class TrackedForwardings {
   /** `setDesired` has been called: does a part of what it has left, which one step could not. */
   catchUp(): void {
     this.#leaving.catchUp(2);
+  }
+
+  /** Those desired that have endpoints, of which clients of a policy Local reach none. */
+  get unreached(): Readonly<Record<'internal' | 'external', number>> {
+    return this.#unreached;
+  }
+
+  #countUnreached(forwarding: Forwarding | undefined, sign: 1 | -1): void {
+    if (forwarding === undefined) return;
+    let [internal, external] = [0, 0];
+    for (const { paths } of forwarding.frontends) {
+      if (paths.pod.to === 'drop') internal = sign;
+      if (isElsewhere(paths)) external = sign;
+    }
+    this.#unreached.internal += internal;
+    this.#unreached.external += external;
   }
 
   setPlanned(record: Tracked, next: Forwarding | undefined): void {

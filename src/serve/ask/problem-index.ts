@@ -15,6 +15,11 @@ import { ownProblems, type ProblemFacts } from './service-problems.ts';
 
 /** Metrics wait for the checks of as many Services. */
 const awaitedMax = 500;
+/**
+ * How long the first check waits for readings of the kernel, for each Service: what is known only
+ * later would have all checked again, and that takes as long.
+ */
+const firstPatienceMs = 0.1;
 
 type Known = ProblemFacts & Pick<AgentState, 'machine'>;
 
@@ -86,8 +91,11 @@ export class ProblemIndex implements KnownProblems {
     const { counters, foreignRules, machine, state, takenNodePorts, unanswered, unrouted } =
       this.#known;
     if (this.#known.engine === undefined) return;
+    const isFirst = this.#surroundings === undefined;
+    const patienceMs = readingPatienceMs + (isFirst ? firstPatienceMs * state.serviceCount : 0);
     await Promise.all([
-      ...[foreignRules, machine, takenNodePorts, unanswered, unrouted].map((one) => one.refresh()),
+      ...[foreignRules, unrouted].map((one) => one.refresh(patienceMs)),
+      ...[machine, takenNodePorts, unanswered].map((one) => one.refresh()),
       waitedAtMost(readingPatienceMs, counters.read()),
     ]);
     for (const key of this.#having('flapping')) this.#unchecked.add(key);

@@ -76,10 +76,10 @@ export class UnroutedEndpoints implements ServiceFollower {
     return this.#found;
   }
 
-  /** Searches again after a while. Concurrent callers share the work, and none waits long. */
-  refresh(): Promise<void> {
+  /** Searches again after a while. Concurrent callers share the work, and none waits longer. */
+  refresh(patienceMs = readingPatienceMs): Promise<void> {
     const search = this.#searches.of('', () => this.#search());
-    return waitedAtMost(readingPatienceMs, search);
+    return waitedAtMost(patienceMs, search);
   }
 
   /** The Service was resolved, or is gone. The first search is of all Services. */

@@ -2,17 +2,13 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 
 import { fairleadVersion } from '../../../src/config/version.ts';
 import { builtModes } from '../../../src/modes/index.ts';
 import type { AgentState } from '../../../src/serve/ask/agent-state.ts';
-import {
-  buildMetrics,
-  countNoLocal,
-  gateMetrics,
-  stateMetrics,
-} from '../../../src/serve/collectors.ts';
+import { buildMetrics, gateMetrics, stateMetrics } from '../../../src/serve/collectors.ts';
 import { Metrics } from '../../../src/serve/metrics.ts';
 import type { ServerVersion } from '../../../src/source/source.ts';
 import type { Resource } from '../../../src/state/change.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
+import { TrackedForwardings } from '../../../src/sync/tracked.ts';
 import { ready, readyLocal, service, slice } from '../state/build.ts';
 import { committed } from './committed.ts';
 
@@ -30,7 +26,8 @@ beforeEach(() => {
     ComponentFlagz: false,
     LoggingAlphaOptions: true,
   };
-  const families = [{ family: 'IPv4', desired: wanted, quarantined: { size: 1 } }];
+  const { unreached } = new TrackedForwardings('IPv4');
+  const families = [{ family: 'IPv4', desired: wanted, quarantined: { size: 1 }, unreached }];
   const agent: unknown = {
     config: { featureGates: gates },
     source: {
@@ -388,6 +385,9 @@ describe('metrics of ports without local endpoints', () => {
       ...fields,
       loadBalancerIPs: [...('loadBalancerIPs' in fields ? fields.loadBalancerIPs : [])],
     };
-    expect(countNoLocal(resolve(service(given), slices, context))).toEqual(count);
+    const tracked = new TrackedForwardings('IPv4');
+    const [one] = resolve(service(given), slices, context);
+    for (const next of [one, one, undefined, one]) tracked.setDesired(tracked.at(one!.key), next);
+    expect(tracked.unreached).toEqual(count);
   });
 });

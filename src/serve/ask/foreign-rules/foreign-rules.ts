@@ -70,10 +70,10 @@ export class ForeignRules {
    * Reads again what may have changed, but does not wait long for a kernel that is busy: what was
    * known is used then. Concurrent callers share the work.
    */
-  refresh(): Promise<void> {
+  refresh(patienceMs = readingPatienceMs): Promise<void> {
     const mode = this.#known.mode.name;
     const reading = this.#readings.of(mode, () => this.#refresh(mode));
-    return waitedAtMost(readingPatienceMs, reading);
+    return waitedAtMost(patienceMs, reading);
   }
 
   async #refresh(current: ModeName): Promise<void> {
