@@ -28,9 +28,14 @@ const alone = [
   'test/stories/{guard,takeover}.kernel.test.ts',
 ];
 
+/** For `npm run evidence`: scripts/test names the part that it runs. */
+const { FAIRLEAD_PART: part } = process.env;
+const outputFile = join(import.meta.dirname, 'build/junit', `${part}.xml`);
+const junit: [string, Record<string, unknown>] = ['junit', { outputFile }];
+
 export default defineConfig({
   test: {
-    reporters: ['default', new FailedTests()],
+    reporters: ['default', new FailedTests(), ...(part === undefined ? [] : [junit])],
     sequence: { sequencer: LongFirst },
     projects: [
       {
