@@ -80,6 +80,7 @@ export class ClusterState {
   /** Until all is listed: Services whose slices have arrived. The last one to change is last. */
   readonly #arrived = new Set<string>();
   readonly #synced = new Set<Resource>();
+  #isSynced = false;
   readonly #triggerTimes: TriggerTimes;
   /** Services that are known, accepted changes, and changes of Services. */
   readonly #counts = { services: 0, revision: 0, changes: 0 };
@@ -103,14 +104,15 @@ export class ClusterState {
   /** The first complete list of this resource has arrived. */
   markSynced(resource: Resource): void {
     this.#synced.add(resource);
-    if (!this.synced) return;
+    this.#isSynced = this.#synced.has('services') && this.#synced.has('endpointslices');
+    if (!this.#isSynced) return;
     this.#arrived.clear();
     this.changed.releaseAll();
   }
 
   /** Whether anything may be deleted from the kernel: a missing list is not an empty list. */
   get synced(): boolean {
-    return this.#synced.has('services') && this.#synced.has('endpointslices');
+    return this.#isSynced;
   }
 
   /** +1 for each accepted change. */

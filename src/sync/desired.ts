@@ -90,8 +90,8 @@ export class Desired {
   *refresh(name: string, receivedMs: number): Generator<undefined, void> {
     const { owners, state } = this.#options;
     const triggers = state.takeTriggerTimes(name);
-    this.#countInNamespace(name);
     const service = state.service(name);
+    this.#countInNamespace(name, service);
     const before = listOf(this.#records.get(name) ?? noRecords);
     try {
       const known = this.#options.context();
@@ -123,10 +123,10 @@ export class Desired {
   }
 
   /** Other Services are resolved again if their limits change with what this one asks for. */
-  #countInNamespace(name: string): void {
+  #countInNamespace(name: string, service: Service | undefined): void {
     const { shares, state } = this.#options;
     if (shares === undefined) return;
-    const changed = shares.count(name, state.service(name), state.slices(name));
+    const changed = shares.count(name, service, state.slices(name));
     for (const other of changed) state.touch(other);
   }
 

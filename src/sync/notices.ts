@@ -95,7 +95,7 @@ const none: ReadonlySet<string> = new Set();
 export class Notices {
   readonly #observer: (notice: Notice) => void;
   /** The texts that are true, by kind and Service. */
-  readonly #reported = new Map<NoticeKind, Map<string, ReadonlySet<string>>>();
+  readonly #reported: { [K in NoticeKind]?: Map<string, ReadonlySet<string>> } = {};
 
   constructor(observer: (notice: Notice) => void) {
     this.#observer = observer;
@@ -103,25 +103,25 @@ export class Notices {
 
   /** `texts` are all facts of this kind that are true now. */
   report(kind: NoticeKind, service: string, texts: readonly string[]): void {
-    const reported = this.#reported.get(kind);
     if (texts.length === 0) {
-      reported?.delete(service);
+      this.#reported[kind]?.delete(service);
       return;
     }
-    const before = reported?.get(service) ?? none;
+    this.#reported[kind] ??= new Map();
+    const reported = this.#reported[kind];
+    const before = reported.get(service) ?? none;
     const now = new Set(texts);
-    if (reported === undefined) this.#reported.set(kind, new Map([[service, now]]));
-    else reported.set(service, now);
+    reported.set(service, now);
     for (const text of now) if (!before.has(text)) this.#observer({ kind, service, text });
   }
 
   /** Forgets a Service that is gone. */
   forget(service: string): void {
-    for (const reported of this.#reported.values()) reported.delete(service);
+    for (const reported of Object.values(this.#reported)) reported.delete(service);
   }
 
   /** The number of Services with a notice of this kind. */
   count(kind: NoticeKind): number {
-    return this.#reported.get(kind)?.size ?? 0;
+    return this.#reported[kind]?.size ?? 0;
   }
 }

@@ -12,7 +12,7 @@ import { elementOf, type FrontendElements, verdictKinds, verdictParts } from './
 import { type SetName, tableName } from './layout.ts';
 
 export class ElementCounts {
-  readonly #counts = new Map<SetName, number>();
+  readonly #counts = new Map<SetName, { count: number }>();
 
   /** Counts a frontend. `step` is 1 when it becomes desired, and -1 when it no longer is. */
   frontend(frontend: FrontendElements, step: 1 | -1): void {
@@ -41,7 +41,7 @@ export class ElementCounts {
     family: Family,
     deferred: Deferred,
   ): Promise<readonly Miscount[] | undefined> {
-    const expected = new Map(this.#counts);
+    const expected = new Map(Array.from(this.#counts, ([set, { count }]) => [set, count]));
     for (const [set, retired] of deferred.retiredElements()) {
       expected.set(set, (expected.get(set) ?? 0) + retired);
     }
@@ -60,6 +60,8 @@ export class ElementCounts {
   }
 
   #add(set: SetName, count: number): void {
-    this.#counts.set(set, (this.#counts.get(set) ?? 0) + count);
+    const known = this.#counts.get(set);
+    if (known === undefined) this.#counts.set(set, { count });
+    else known.count += count;
   }
 }
