@@ -132,6 +132,16 @@ export class FakeStore {
     this.#record(resource, { version, before: gone, after: undefined });
   }
 
+  /** Takes an event of the store that this one is a copy of. */
+  follow(resource: Watched, event: StoredEvent): void {
+    const { after, before, version } = event;
+    const { objects } = this.#shelf(resource);
+    if (after !== undefined) objects.set(after.key, after);
+    else if (before !== undefined) objects.delete(before.key);
+    this.version = version;
+    this.#record(resource, event);
+  }
+
   /** Forgets the history, as a compaction of etcd does: no watch can start from before now. */
   compact(): void {
     for (const shelf of this.#shelves.values()) {

@@ -81,6 +81,8 @@ export interface FakeApiServerOptions {
   readonly expired?: 'refused' | 'event';
   /** Events that a watch may start from, for each resource. */
   readonly historyMax?: number;
+  /** That of another server of the cluster, which this one follows, perhaps late. */
+  readonly leader?: FakeStore;
   /** Resources that are kept in an etcd of their own (--etcd-servers-overrides). */
   readonly stores?: Readonly<Partial<Record<Watched, FakeStore>>>;
   /** Requests for other paths. Default: 404. */
@@ -287,6 +289,10 @@ export class FakeApiServer {
     if (fault?.kind === 'late') await new Promise((resolve) => setTimeout(resolve, fault.ms));
     else if (fault?.kind === 'held') await fault.released;
     else if (fault !== undefined && (await failed(fault, answer))) return;
+    if (this.#isTooOld(verb, url.searchParams)) {
+      refuse(answer, { kind: 'status', status: 504, retryAfterSeconds: 1 });
+      return;
+    }
     if (verb === 'watch' || verb === 'streaming-list') {
       this.#watch(resource, url.searchParams, answer, fault);
       return;
@@ -295,6 +301,14 @@ export class FakeApiServer {
     if (body === undefined) return;
     if (fault?.kind === 'cut' || fault?.kind === 'end') sendPart(answer, body, fault.kind);
     else if ((await send(answer, body)) === 'gzip') this.compressed += 1;
+  }
+
+  /** Whether a request asks for what this server does not know yet ("Too large resource version"). */
+  #isTooOld(verb: Verb, query: URLSearchParams): boolean {
+    const { leader } = this.#options;
+    if (leader === undefined || verb === 'watch') return false;
+    const least = verb === 'streaming-list' ? leader.version : Number(query.get('resourceVersion'));
+    return least > this.store.version;
   }
 
   #nextFault(resource: Watched, verb: Verb): Fault | undefined {
@@ -336,7 +350,9 @@ export class FakeApiServer {
 
   #snapshot(resource: Watched, query: URLSearchParams) {
     const selects = selectorOf(query);
-    const store = this.#storeOf(resource);
+    // Without a resourceVersion, etcd is asked, which all servers share.
+    const isOfCache = query.has('resourceVersion');
+    const store = (isOfCache ? undefined : this.#options.leader) ?? this.#storeOf(resource);
     const objects = [...store.objects(resource).values()].filter(selects);
     return { objects, version: store.version };
   }

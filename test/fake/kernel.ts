@@ -220,20 +220,28 @@ export class FakeKernel implements Kernel {
   }
 
   /** Closes our socket, which deletes the tables that go with it. */
-  release(): void {
+  release(port = this.#port): void {
     for (const [id, { flags, owner }] of this.#tables) {
-      if (owner === this.#port && flags === NFT_TABLE.OWNER) this.#tables.delete(id);
+      if (owner === port && flags === NFT_TABLE.OWNER) this.#tables.delete(id);
     }
   }
 
   /** Ends our process and starts another one. Tables of the first have no owner then. */
   restart(): void {
-    this.release();
-    for (const [id, table] of this.#tables) {
-      if (table.owner !== this.#port) continue;
-      this.#tables.set(id, { ...table, owner: 0, flags: table.flags & ~NFT_TABLE.OWNER });
-    }
+    this.succeed()();
+  }
+
+  /** Starts another process while ours still has its socket, until what is returned is called. */
+  succeed(): () => void {
+    const port = this.#port;
     this.#port += 1;
+    return () => {
+      this.release(port);
+      for (const [id, table] of this.#tables) {
+        if (table.owner !== port) continue;
+        this.#tables.set(id, { ...table, owner: 0, flags: table.flags & ~NFT_TABLE.OWNER });
+      }
+    };
   }
 
   /** Makes the next batch that fits the description fail; nothing of it is applied. */

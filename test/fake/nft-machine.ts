@@ -253,7 +253,9 @@ class Registers {
       case NFT_META.L4PROTO:
         return Uint8Array.of(this.#packet.protocol);
       case NFT_META.IIFNAME:
-        return new Uint8Array(Buffer.from(this.#packet.iif.padEnd(16, '\0'), 'latin1'));
+        return interfaceName(this.#packet.iif);
+      case NFT_META.OIFNAME:
+        return interfaceName(this.#packet.isLocal(this.#packet.daddr) ? 'lo' : 'eth0');
       default:
         throw new Error(`the fake kernel does not know meta key ${key}`);
     }
@@ -355,6 +357,10 @@ function findElement(set: NftSet, key: Uint8Array): Element | undefined {
       return below?.flags === 0 ? below : undefined;
     }
   }
+}
+
+function interfaceName(text: string): Uint8Array {
+  return new Uint8Array(Buffer.from(text.padEnd(16, '\0'), 'latin1'));
 }
 
 function unknown(expression: Expression): never {
