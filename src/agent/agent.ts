@@ -4,6 +4,7 @@ import { ConnectTime } from '../connect-time/connect-time.ts';
 import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
 import { RecentDumps } from '../conntrack/recent-dumps.ts';
 import { FailureDetection } from '../failure-detection/failure-detection.ts';
+import type { ProberOptions } from '../failure-detection/prober.ts';
 import { FastPath, type FastPathOptions } from '../fast-path/fast-path.ts';
 import { type CheckedNode, checkConfig, findingsOf } from '../host/checks.ts';
 import { type HeapUse, ownHeapUse } from '../host/heap-use.ts';
@@ -46,6 +47,8 @@ export interface AppOptions extends ObserversOptions {
   readonly excludedCgroupsMax?: number;
   /** Says which devices lead to other machines, for the fast path. Default: `host`. */
   readonly deviceFiles?: FastPathOptions['host'];
+  /** Tries connections to endpoints. Default: from this process. */
+  readonly connect?: NonNullable<ProberOptions['connect']>;
   /** Watches the pods that a selector matches. Absent with manifests. */
   readonly watchPods?: WatchPods;
   /** The loopback addresses of this process are the node's; default: no. */

@@ -483,4 +483,46 @@ export const defects: readonly Defect[] = [
     from: 'work.dueMs = failure && this.#retryAtMs(work, failure);',
     to: 'work.dueMs = failure && (this.#retryAtMs(work, failure), undefined);',
   },
+  {
+    name: 'an interrupted list of tables shows that a table is absent',
+    file: 'kernel/nft/find-table.ts',
+    from: "await untilSteady(() => steadyDump(kernel, { kind: 'tablesDump', family }));",
+    to: "(await kernel.dump({ kind: 'tablesDump', family })).records;",
+  },
+  {
+    name: 'the zone of the node changes, and Services with hints are not resolved again',
+    file: 'state/store.ts',
+    from: 'if (previous?.zone !== node.zone) this.#touchWith(({ zoneHints }) => zoneHints !== undefined);',
+    to: '',
+  },
+  {
+    name: 'objects are compared with a list that may be older than what is known',
+    file: 'source/kubernetes/paged-list.ts',
+    from: "const query = { resourceVersion, resourceVersionMatch: 'NotOlderThan' };",
+    to: "const query = { resourceVersion: '0' };",
+  },
+  {
+    name: 'an endpoint that answers again gets no connections before a trial',
+    file: 'failure-detection/pool.ts',
+    from: 'if (outMs >= leastMs && evidence.answeredMs >= sinceMs + leastMs) return',
+    to: 'if (outMs >= trialMs && evidence.answeredMs >= sinceMs + leastMs) return',
+  },
+  {
+    name: 'a table that another process owns is taken for ours',
+    file: 'modes/nft-table/ownership.ts',
+    from: 'if (owner !== 0 && !kernel.isOwn(owner)) {',
+    to: "if (this.#comment === '') {",
+  },
+  {
+    name: 'the first reading of addresses waits for the Node',
+    file: 'host/interfaces.ts',
+    from: 'this.#last = options.read();',
+    to: 'this.#last = undefined as never;',
+  },
+  {
+    name: 'a lease is not renewed while maps are compared',
+    file: 'sync/family.ts',
+    from: 'if (this.#isInStep) this.#inStepAtMs = now;',
+    to: '',
+  },
 ];

@@ -36,10 +36,13 @@ export class Machine {
   /** The configuration file, of which JSON is a form. */
   config: Raw;
   readonly #random: Random;
+  /** Settings that the file has whatever `config` is. */
+  readonly #fixed: Raw;
 
   /** `random`: decides which calls a shortage meets, and which address comes or goes. */
-  constructor(mode: ModeName, random: Random, kernel: FakeKernel) {
+  constructor(mode: ModeName, random: Random, kernel: FakeKernel, fixed: Raw) {
     this.config = configuration(mode);
+    this.#fixed = fixed;
     this.#random = random;
     this.#kernel = kernel;
     this.connect(kernel);
@@ -79,8 +82,10 @@ export class Machine {
   };
 
   /** A file of the machine. */
-  readonly read = (path: string): string | undefined =>
-    path === '/proc/net/route' ? 'Iface\neth0 00000000 0 3 0 0 0 00000000' : undefined;
+  readonly read = (path: string): string | undefined => {
+    this.#needDescriptor();
+    return path === '/proc/net/route' ? 'Iface\neth0 00000000 0 3 0 0 0 00000000' : undefined;
+  };
 
   readonly enabledFamilies = (): readonly Family[] => {
     this.#needDescriptor();
@@ -89,7 +94,7 @@ export class Machine {
 
   readonly readConfig = (): Uint8Array => {
     this.#needDescriptor();
-    return Buffer.from(JSON.stringify(this.config));
+    return Buffer.from(JSON.stringify({ ...this.config, ...this.#fixed }));
   };
 
   watchAddresses(notify: Watcher): { close(): void } {

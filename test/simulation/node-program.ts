@@ -1,4 +1,5 @@
 /** The program on its node: started, asked, killed and started again. The kernel stays. */
+import type { AppOptions } from '../../src/agent/agent.ts';
 import { App } from '../../src/agent/app.ts';
 import { holdNamespace } from '../../src/cli/instance.ts';
 import { Reload } from '../../src/cli/reload.ts';
@@ -9,12 +10,14 @@ import type { Conntrack } from '../../src/kernel/conntrack.ts';
 import { KernelError } from '../../src/kernel/errors.ts';
 import type { ApplyResult, Kernel, TableWatcher } from '../../src/kernel/kernel.ts';
 import { builtModes, selectMode } from '../../src/modes/index.ts';
+import type { Address } from '../../src/net/address.ts';
 import type { ProxyHealth } from '../../src/serve/health.ts';
 import type { SharedMemory } from '../../src/serve/http/shared-memory.ts';
 import type { FromThread, ToThread } from '../../src/serve/http/wire.ts';
 import { loggerTo } from '../../src/serve/log.ts';
 import { bodyBytes } from '../../src/serve/reply.ts';
 import { KubernetesSource } from '../../src/source/kubernetes/source.ts';
+import { type AddressKeys, keysOf } from '../../src/state/node-sockets.ts';
 import type { Clock } from '../../src/time/clock.ts';
 import type { Random } from '../chaos/random.ts';
 import { bpfDirectory } from '../fake/connect-time.ts';
@@ -31,6 +34,7 @@ interface ProgramOptions {
   readonly machine: Machine;
   /** It takes the lock of the network namespace first. */
   readonly locks: boolean;
+  readonly connect: NonNullable<AppOptions['connect']>;
   /** The port of its API server, which no other start has. */
   readonly port: number;
   /** Called after each batch that the kernel has applied or refused. */
@@ -53,6 +57,9 @@ export class Edge implements Kernel {
   /** Milliseconds that a batch takes at most. */
   batchMsMax = 2;
   inFlight = 0;
+  /** How many it was given, and the last one. */
+  batches = 0;
+  lastOps: Uint8Array = new Uint8Array();
   /** What happens when the program has called the kernel, or written to it, this often. */
   interruption: Interruption | undefined;
   /** Ends of the watches of tables that are running. */
@@ -65,6 +72,8 @@ export class Edge implements Kernel {
 
   async apply(ops: Uint8Array): Promise<ApplyResult> {
     this.inFlight += 1;
+    this.batches += 1;
+    this.lastOps = ops;
     this.#interrupt('batches');
     await this.#pass();
     const result = this.#isShort() ? noMemory : this.#kernel.applyNow(ops);
@@ -194,6 +203,8 @@ export class NodeProgram {
   /** Answers to probes. */
   health: ProxyHealth | undefined;
   #received: (message: FromThread) => void = () => {};
+  /** Ports of the node's programs have changed at these addresses. */
+  #portsChanged: (addresses: AddressKeys) => void = () => {};
   #asked = 0;
   #app: App | undefined;
   #reload: Reload | undefined;
@@ -255,9 +266,17 @@ export class NodeProgram {
       source: sourceOf(config),
       interfaces: addresses.read,
       followInterfaces: addresses.follow,
+      programs: {
+        has: () => false,
+        follow: (changed) => {
+          this.#portsChanged = changed;
+          return () => {};
+        },
+      },
       families: machine.enabledFamilies,
       connectTime: { directory: bpfDirectory, cgroup: '/sys/fs/cgroup' },
       deviceFiles: machine,
+      connect: this.#options.connect,
       heap: { bytesMax: 2 ** 30, follow: () => () => {} },
       modes,
       choice: await selectMode(config.mode, this.edge, modes),
@@ -295,6 +314,11 @@ export class NodeProgram {
   /** The configuration file has changed: this is its content. */
   async reread(content: Uint8Array | Error): Promise<void> {
     await this.#reload?.read(content);
+  }
+
+  /** Has all Services resolved again that have one of these addresses. */
+  resolve(addresses: readonly Address[]): void {
+    this.#portsChanged(keysOf(addresses));
   }
 
   /** As SIGTERM. */

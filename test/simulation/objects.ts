@@ -2,6 +2,7 @@
 import { joinHostPort } from '../../src/net/address.ts';
 import type { Random } from '../chaos/random.ts';
 import type { FakeStore, Raw } from '../fake/api-server-store.ts';
+import { address } from '../unit/state/build.ts';
 import { nodeAddresses, nodeName } from './machine.ts';
 
 const serviceCount = 10;
@@ -32,13 +33,16 @@ const chance = (random: Random, oneIn: number): boolean => random.below(oneIn) =
 export class ObjectLife {
   readonly #store: FakeStore;
   readonly #random: Random;
+  readonly #detects: boolean;
   readonly #slices = new Map<number, Set<string>>();
   /** The program has seen endpoints of the API servers since its start, so that all may go. */
   areServersKnown = false;
 
-  constructor(store: FakeStore, random: Random) {
+  /** `detects`: some Services ask for what becomes of endpoints that do not answer. */
+  constructor(store: FakeStore, random: Random, detects: boolean) {
     this.#store = store;
     this.#random = random;
+    this.#detects = detects;
   }
 
   /** What is there at first. */
@@ -48,7 +52,7 @@ export class ObjectLife {
     this.#store.apply(apiService);
     this.settle();
     for (let n = 0; n < 3; n += 1) {
-      this.#store.apply(steadyService(n));
+      this.#store.apply(steadyService(n, this.#detects && n === 0 ? detection('eject') : {}));
       for (const family of ['IPv4', 'IPv6'] as const) this.#store.apply(steadySlice(n, family));
     }
     for (let n = 0; n < serviceCount / 2; n += 1) this.#edit(n);
@@ -151,10 +155,16 @@ export class ObjectLife {
       if (chance(random, 2)) this.#deleteSlices(n);
       return;
     }
-    if (what <= 1) this.#store.apply(randomService(n, random));
-    else if (what <= 3) this.#alter('services', key, randomService(n, random));
+    if (what <= 1) this.#store.apply(this.#service(n));
+    else if (what <= 3) this.#alter('services', key, this.#service(n));
     const count = isThere ? 1 : 1 + random.below(3);
     for (let i = 0; i < count; i += 1) this.#editSlice(n);
+  }
+
+  #service(n: number): Raw {
+    const random = this.#random;
+    const mode = this.#detects && random.pick(['eject', 'observe', undefined] as const);
+    return randomService(n, random, mode ? detection(mode) : {});
   }
 
   #editSlice(n: number): void {
@@ -265,7 +275,7 @@ export class ObjectLife {
     if (n === undefined) return;
     const number = Number(n);
     if (family === undefined) {
-      this.#store.apply(randomService(number, this.#random), at);
+      this.#store.apply(this.#service(number), at);
       return;
     }
     const name = `s${n}-${family}-${rest}`;
@@ -314,6 +324,13 @@ const clusterIPs = (n: number): string[] => [`10.96.1.${n + 1}`, `fd00:10:96::1:
 
 export const clusterIPsOfAll = Array.from({ length: serviceCount }, (_, n) => clusterIPs(n));
 
+/** ClusterIPs of all Services that there may be. */
+export const clusterAddresses = [
+  ...['10.96.0.1', '10.96.1.200'],
+  ...[0, 1, 2].flatMap(steadyIPs),
+  ...clusterIPsOfAll.flat(),
+].map(address);
+
 /** Where a client of a Service that changes connects to; there may be no such port. */
 function randomTarget(random: Random): Target {
   return {
@@ -358,8 +375,8 @@ function metadata(name: string, rest: Raw = {}): Raw {
   return { name, namespace: 'shop', uid: `uid-${name}`, creationTimestamp, ...rest };
 }
 
-function steadyService(n: number): Raw {
-  const ips = [`10.96.9.${n + 1}`, `fd00:10:96::9:${n + 1}`];
+function steadyService(n: number, annotations: Raw): Raw {
+  const ips = steadyIPs(n);
   const isExternal = n === 1;
   const spec = {
     type: isExternal ? 'LoadBalancer' : 'ClusterIP',
@@ -380,10 +397,14 @@ function steadyService(n: number): Raw {
   };
   const ingress = isExternal ? [{ ip: '203.0.113.9' }, { ip: '2001:db8:9::9' }] : [];
   const status = { loadBalancer: { ingress } };
-  return { kind: 'Service', metadata: metadata(`steady-${n}`), spec, status };
+  return { kind: 'Service', metadata: metadata(`steady-${n}`, { annotations }), spec, status };
 }
 
-function steadyAddresses(n: number, family: 'IPv4' | 'IPv6'): string[] {
+export function steadyIPs(n: number): string[] {
+  return [`10.96.9.${n + 1}`, `fd00:10:96::9:${n + 1}`];
+}
+
+export function steadyAddresses(n: number, family: 'IPv4' | 'IPv6'): string[] {
   const prefix = family === 'IPv4' ? `10.244.2.` : 'fd00:10:244:2::';
   return [1, 2, 3].map((i) => `${prefix}${200 + 10 * n + i}`);
 }
@@ -438,7 +459,11 @@ function steadyFlowsOf(n: number): SteadyFlow[] {
   });
 }
 
-function randomService(n: number, random: Random): Raw {
+function detection(mode: 'eject' | 'observe'): Raw {
+  return { 'fairlead.io/failure-detection': mode, 'fairlead.io/probe': 'tcp' };
+}
+
+function randomService(n: number, random: Random, detected: Raw): Raw {
   const type = random.pick(['ClusterIP', 'ClusterIP', 'NodePort', 'LoadBalancer']);
   const families = random.pick([['IPv4'], ['IPv4', 'IPv6'], ['IPv6']]);
   const ips = clusterIPs(n).filter((_, i) => families.includes(i === 0 ? 'IPv4' : 'IPv6'));
@@ -453,6 +478,7 @@ function randomService(n: number, random: Random): Raw {
     ...(isExternal && { nodePort: 30_000 + 10 * n + i }),
   }));
   const annotations: Raw = {
+    ...detected,
     ...(chance(random, 5) && {
       'fairlead.io/balance': random.pick(['maglev', 'round-robin', 'random', 'poem']),
     }),
@@ -487,15 +513,16 @@ function randomService(n: number, random: Random): Raw {
   return { kind: 'Service', metadata: metadata(`s${n}`, { annotations }), spec, status };
 }
 
+/** Of a Service that changes. */
+export function someEndpointAddress(family: 'IPv4' | 'IPv6', random: Random): string {
+  const node = 1 + random.below(2);
+  const host = 1 + random.below(12);
+  return family === 'IPv4' ? `10.244.${node}.${host}` : `fd00:10:244:${node}::${host}`;
+}
+
 function randomSlice(n: number, name: string, family: 'IPv4' | 'IPv6', random: Random): Raw {
-  const prefix = family === 'IPv4' ? '10.244.' : 'fd00:10:244:';
-  const addressOf = (): string => {
-    const node = 1 + random.below(2);
-    const host = 1 + random.below(12);
-    return family === 'IPv4' ? `${prefix}${node}.${host}` : `${prefix}${node}::${host}`;
-  };
   const endpoints = Array.from({ length: random.below(6) }, () => {
-    const address = addressOf();
+    const address = someEndpointAddress(family, random);
     const ready = !chance(random, 4);
     const terminating = !ready && chance(random, 2);
     const isHere = address.startsWith(family === 'IPv4' ? '10.244.1.' : 'fd00:10:244:1::');

@@ -3,6 +3,8 @@
  * from a seed. Faults come at any moment; in the quiet between them, everything must be as the
  * objects say, and stay so without another write.
  */
+import type { Diff } from '../../src/ask/difference.ts';
+import { describeOps } from '../../src/kernel/describe-ops.ts';
 import { isKernelError } from '../../src/kernel/errors.ts';
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';
 import { kernelOps } from '../../src/kernel/ops.ts';
@@ -18,11 +20,20 @@ import { FakeKernel } from '../fake/kernel.ts';
 import { address } from '../unit/state/build.ts';
 import { Clients } from './clients.ts';
 import { difference, gaugesIn, linesOf, words } from './comparison.ts';
+import { Illness } from './illness.ts';
 import { Machine, NamespaceLock } from './machine.ts';
 import { FakeNetwork } from './network.ts';
 import { NodeProgram } from './node-program.ts';
-import { clusterIPsOfAll, ObjectLife, steadyFlows } from './objects.ts';
+import {
+  clusterAddresses,
+  clusterIPsOfAll,
+  ObjectLife,
+  steadyAddresses,
+  steadyFlows,
+  steadyIPs,
+} from './objects.ts';
 import { servicesLeftOut } from './pages.ts';
+import { Replica } from './replica.ts';
 import { VirtualTime } from './virtual-time.ts';
 import { type Subject, World, type WorldEvent } from './world.ts';
 
@@ -35,9 +46,11 @@ type Check =
   | 'packets'
   | 'in force'
   | 'as a fresh program'
+  | 'recompute law'
   | 'connections'
   | 'answers'
   | 'promptness'
+  | 'failure detection'
   | 'ends'
   | 'quiet';
 
@@ -67,6 +80,9 @@ const startWritesMost = 16;
 const batchesMost = 6;
 /** A change of a quiet cluster is in force within this time, also where the kernel refuses once. */
 const promptMs = 1000;
+/** An endpoint that fails its probes gets no new connections after this time, and is back after it. */
+const ejectedMs = 20_000;
+const returnedMs = 60_000;
 /** A process that is asked to end has ended within this time, whatever the world is like. */
 const stopMs = 10_000;
 
@@ -78,6 +94,7 @@ const faults = [
   'frozen',
   'reset',
   'compacted',
+  'older replica',
   'set back',
   'kernel refuses',
   'kernel refuses one',
@@ -89,6 +106,7 @@ const faults = [
   'flush',
   'slow kernel',
   'kill',
+  'endpoint ill',
 ] as const;
 export type FaultName = (typeof faults)[number];
 /** After these, batches may be refused. */
@@ -115,12 +133,16 @@ export class Simulation {
   readonly #time: VirtualTime;
   readonly #kernel = new FakeKernel();
   readonly #server: FakeApiServer;
+  readonly #replica: Replica;
   readonly #network: FakeNetwork;
   readonly #life: ObjectLife;
   readonly #clients: Clients;
   readonly #machine: Machine;
   readonly #world: World;
   readonly #lock = new NamespaceLock();
+  readonly #illness: Illness;
+  /** Endpoints that do not answer are ejected where Services ask for it. */
+  readonly #detects: boolean;
   readonly #log: (line: string) => void;
   readonly counts = { events: 0, steps: 0, starts: 0 };
   readonly faults = new Map<FaultName | WorldEvent, number>();
@@ -139,6 +161,8 @@ export class Simulation {
   /** Since the last calm, faults have happened for which the kernel may refuse batches. */
   #mayRefuse = false;
   #mayBlame = false;
+  /** Since then, or since the start, the kernel has refused Services, which are tried again. */
+  #isAside = false;
 
   constructor(seed: number, mode: ModeName, log: (line: string) => void) {
     // In half of the seeds, with each kind of kernel, what surrounds the program changes, too.
@@ -148,17 +172,24 @@ export class Simulation {
     this.#time.install();
     this.#log = log;
     const worldRandom = new Random(seed + 3);
-    this.#machine = new Machine(mode, worldRandom, this.#kernel);
+    this.#detects = seed % 3 === 2;
+    const fixed = { failureDetection: this.#detects ? 'by-annotation' : 'off' };
+    this.#machine = new Machine(mode, worldRandom, this.#kernel, fixed);
+    const of = { time: this.#time, machine: this.#machine };
+    this.#illness = new Illness({ ...of, random: new Random(seed + 4) });
     this.#kernel.bpf.now = () => this.#time.nowMs;
-    const expired = seed % 3 === 0 ? 'refused' : 'event';
-    this.#server = new FakeApiServer({ historyMax: 400, expired });
+    const expired = seed % 3 === 0 ? ('refused' as const) : ('event' as const);
+    const options = { historyMax: 400, expired };
+    this.#server = new FakeApiServer(options);
+    this.#replica = new Replica(this.#server, options);
+    const networkRandom = new Random(seed + 2);
     this.#network = new FakeNetwork({
       time: this.#time,
-      random: new Random(seed + 2),
-      accept: (socket) => this.#server.accept(socket),
+      random: networkRandom,
+      accept: (socket) => networkRandom.pick(this.#servers).accept(socket),
       isShort: () => this.#machine.shortage === 'descriptors',
     });
-    this.#life = new ObjectLife(this.#server.store, this.#random);
+    this.#life = new ObjectLife(this.#server.store, this.#random, this.#detects);
     this.#life.begin();
     this.#clients = new Clients(this.#kernel, this.#life, this.#random);
     // Before Linux 6.9, any program can delete our table.
@@ -178,6 +209,10 @@ export class Simulation {
     this.#program = this.#made(this.#kernel);
   }
 
+  get #servers(): readonly FakeApiServer[] {
+    return [this.#server, this.#replica.server];
+  }
+
   #subject(): Subject {
     const simulation = this;
     return {
@@ -190,7 +225,7 @@ export class Simulation {
       pass: (ms) => this.#pass(ms),
       within: (promise, what) => this.#within(promise, what),
       another: () => this.#made(this.#kernel),
-      end: (how) => this.#end(how),
+      end: (how, lingersMs) => this.#end(how, lingersMs),
       begin: (second) => this.#begin(second),
       excuse: (ms) => this.#excuse(ms),
       fail: (words) => {
@@ -227,6 +262,7 @@ export class Simulation {
       kernel,
       conntrack: isSubject ? this.#clients.conntrack : new FakeConntrack(),
       machine: this.#machine,
+      connect: this.#illness.connect,
       locks: isSubject && this.#world.isMoving,
       port: this.#port,
       written: (result) => {
@@ -243,6 +279,7 @@ export class Simulation {
       log: (line) => {
         this.#log(`${isSubject ? '' : 'fresh: '}${line}`);
         const isBlame = line.includes('Kernel rejected Service port');
+        this.#isAside ||= isSubject && isBlame;
         this.#note('nothing is blamed', !isBlame || this.#mayBlame, () => line);
       },
     });
@@ -262,8 +299,28 @@ export class Simulation {
     const cut = this.#clients.cut();
     this.#check('connections', cut.length === 0, () => `they are cut: ${cut.join('; ')}`);
     this.#clients.send();
+    await this.#recompute();
     const waits = [0, 5, 50, 400, 2000, 10_000, 60_000];
     await this.#pass(this.#random.pick(waits) * this.#random.next());
+  }
+
+  /** At rest, resolving and planning everything again changes nothing. */
+  async #recompute(): Promise<void> {
+    const program = this.#program;
+    // What servers have to send is on its way then.
+    await this.#pass(0);
+    if (!this.#hasServed || !program.upToDate || this.#isAside) return;
+    const { edge } = program;
+    const { batches } = edge;
+    await this.#time.stop(() => program.resolve(clusterAddresses));
+    // The next sync may have to wait.
+    if (program.upToDate || edge.batches > batches) {
+      this.#check('recompute law', edge.batches === batches, () => {
+        return `to resolve everything again means ${this.#lastOps}`;
+      });
+    }
+    const mayDiffer = this.#time.nowMs < this.#excusedMs;
+    if (!mayDiffer && this.counts.steps % 4 === 0) await this.#diff('just after changes');
   }
 
   #happens(name: FaultName | WorldEvent): void {
@@ -274,7 +331,8 @@ export class Simulation {
 
   async #fault(name: FaultName): Promise<void> {
     this.#happens(name);
-    const [random, server] = [this.#random, this.#server];
+    const random = this.#random;
+    const server = random.pick(this.#servers);
     this.#mayRefuse ||= refusing.has(name);
     switch (name) {
       case 'watches':
@@ -319,6 +377,10 @@ export class Simulation {
         server.store.compact();
         server.expireContinueTokens();
         break;
+      case 'older replica':
+        this.#replica.fallBehind();
+        if (random.below(2) > 0) this.#network.reset();
+        break;
       case 'set back':
         await this.#setBack();
         break;
@@ -361,20 +423,25 @@ export class Simulation {
         await this.#pass(random.below(5000));
         await this.#begin();
         break;
+      case 'endpoint ill':
+        this.#illness.strike();
+        break;
     }
   }
 
   /** The store goes back to what it was a while ago; revisions are given twice. */
   async #setBack(): Promise<void> {
     const { store } = this.#server;
-    const backup = store.backup();
+    this.#replica.catchUp();
+    const backups = this.#servers.map((one) => one.store.backup());
     const { version } = store;
     for (let i = 0; i < 8; i += 1) {
       this.#life.step();
       await this.#pass(this.#random.below(500));
     }
     const lost = this.#life.writtenSince(version);
-    backup.restore();
+    this.#replica.catchUp();
+    for (const backup of backups) backup.restore();
     this.#life.recount();
     this.#network.reset();
     // The server is behind the known position then, at it, or ahead of it.
@@ -435,16 +502,18 @@ export class Simulation {
 
   /** Flows may fail for `ms`, or until the program has read the API for the first time. */
   #excuse(ms: number): void {
-    const untilMs = this.#hasServed ? this.#time.nowMs + ms : Number.POSITIVE_INFINITY;
+    const least = Number.isFinite(this.#excusedMs) ? this.#excusedMs : 0;
+    const endMs = Math.max(this.#time.nowMs + ms, least);
+    const untilMs = this.#hasServed ? endMs : Number.POSITIVE_INFINITY;
     this.#excusedMs = untilMs;
     if (untilMs === Number.POSITIVE_INFINITY) return;
-    this.#time.after(ms, () => {
+    this.#time.after(endMs - this.#time.nowMs, () => {
       if (this.#excusedMs === untilMs) this.#checkFlows();
     });
   }
 
   /** Ends the program. What the kernel has stays. */
-  async #end(how: 'kill' | 'stop'): Promise<void> {
+  async #end(how: 'kill' | 'stop', lingersMs = 0): Promise<void> {
     const program = this.#program;
     if (how === 'stop') {
       program.stop();
@@ -455,11 +524,14 @@ export class Simulation {
       this.#check('ends', this.#writes === writes, () => 'it wrote after its end');
     }
     program.kill();
-    this.#hasServed = false;
-    this.#kernel.restart();
+    this.#hasServed = this.#isAside = false;
+    const closeSocket = this.#kernel.succeed();
+    if (lingersMs === 0) closeSocket();
+    else this.#time.after(lingersMs, closeSocket);
     this.#lock.release(String(program.port));
     this.#clients.areUnwatched = true;
     this.#life.settle();
+    this.#replica.settle();
   }
 
   async #begin(second?: Parameters<Subject['begin']>[0]): Promise<void> {
@@ -467,9 +539,12 @@ export class Simulation {
     try {
       await this.#within(second?.starting ?? this.#program.start(), 'the start');
     } catch (error) {
-      // A process that the kernel forbids everything ends, and is started again.
-      if (!isKernelError(error, 'EPERM')) throw error;
+      // A process that the kernel forbids everything ends, as does one that cannot read what it
+      // needs to know. Another one is started after a while.
+      const isShort = this.#machine.shortage === 'descriptors' && /EMFILE/.test(String(error));
+      if (!isShort && !isKernelError(error, 'EPERM')) throw error;
       await this.#end('kill');
+      if (isShort) this.#machine.shortage = 'nothing';
       return this.#begin();
     }
     // What was taken away while no program ran is back once it has read the API.
@@ -479,9 +554,11 @@ export class Simulation {
   /** All faults end. Then everything must be in force, and nothing may be written any more. */
   async #calm(): Promise<void> {
     this.#log(`-- ${this.#time.nowMs.toFixed(3)} calm`);
-    this.#server.heal();
+    for (const server of this.#servers) server.heal();
+    this.#replica.catchUp();
     this.#kernel.heal();
     this.#clients.heal();
+    this.#illness.heal();
     this.#life.settle();
     this.#network.weather = 'fair';
     this.#program.edge.batchMsMax = 2;
@@ -496,24 +573,53 @@ export class Simulation {
     await this.#compared();
     const { body } = await this.#asked('/fairlead/v1/status');
     this.#check('in force', this.#program.upToDate, () => `it is not after a quiet time: ${body}`);
-    this.#mayRefuse = this.#mayBlame = false;
+    this.#mayRefuse = this.#mayBlame = this.#isAside = false;
     const stale = this.#clients.stale();
     this.#check('connections', stale.length === 0, () => `they stay: ${stale.join('; ')}`);
+    if (this.#detects) await this.#detect();
     await this.#compare();
     await this.#answers();
     await this.#flushed();
     await this.#paged();
     await this.#prompt();
     // The past says nothing new.
-    for (const resource of resources) this.#server.disturb(resource, 'old');
+    for (const server of this.#servers) {
+      for (const resource of resources) server.disturb(resource, 'old');
+    }
     const writes = this.#writes;
     // All is read, and compared with what is in force.
     this.#program.edge.endWatches();
     this.#kernel.interruptDumps(1, this.counts.steps % 16);
     await this.#pass(60_000);
     const written = this.#writes - writes;
-    this.#check('quiet', written === 0, () => `it wrote ${written} times in a quiet time`);
+    this.#check('quiet', written === 0, () => {
+      return `it wrote ${written} times in a quiet time: ${this.#lastOps}`;
+    });
     if (this.counts.steps % 2 === 0) await this.#restart();
+  }
+
+  /** An endpoint that does not answer gets no new connections, until it answers again. */
+  async #detect(): Promise<void> {
+    const [ill] = steadyAddresses(0, 'IPv4');
+    const { addresses: nodeAddresses } = this.#machine;
+    for (const isIll of [true, false]) {
+      if (isIll) this.#illness.strike(ill);
+      else this.#illness.heal();
+      await this.#pass(isIll ? ejectedMs : returnedMs);
+      const reached = Array.from({ length: 100 }, (_, i) => {
+        const packet = { saddr: '10.244.1.77', daddr: steadyIPs(0)[0]!, dport: 80 };
+        const how = { protocol: 'TCP', iif: 'veth0', random: 10 * i, nodeAddresses } as const;
+        return this.#kernel.evaluate({ ...packet, ...how }).to;
+      });
+      const isReached = reached.includes(`${ill}:8080`);
+      this.#check('failure detection', isReached !== isIll, () => {
+        return `a connection reaches ${[...new Set(reached)]} while ${isIll ? ill : 'none'} is ill`;
+      });
+    }
+  }
+
+  get #lastOps(): string {
+    return [...describeOps(this.#program.edge.lastOps, () => undefined)].slice(0, 20).join('; ');
   }
 
   /** What the kernel has taken, but for extended leases. */
@@ -529,7 +635,9 @@ export class Simulation {
     await this.#begin();
     await this.#pass(60_000);
     const written = this.#writes - writes;
-    this.#check('quiet', written <= startWritesMost, () => `a start wrote ${written} times`);
+    // A table that counts is made again: what it has counted for another process is not known.
+    const isFew = this.#detects || written <= startWritesMost;
+    this.#check('quiet', isFew, () => `a start wrote ${written} times`);
     const after = this.#kernel.ruleset() + this.#kernel.ipvs.text();
     const changed = difference(after.split('\n'), before.split('\n'));
     this.#check('quiet', changed.length === 0, () => `a start changed ${changed.join('\n')}`);
@@ -611,11 +719,20 @@ export class Simulation {
       const answer = this.#program.health?.answer(path);
       this.#check('answers', answer?.status === 200, () => `${path} says ${answer?.body}`);
     }
-    const { body: diff } = await this.#asked('/fairlead/v1/diff');
-    const { families } = JSON.parse(diff);
-    for (const family of families) {
-      const isSame = !(family.differences?.length > 0);
-      this.#check('answers', isSame, () => `diff finds ${JSON.stringify(family.differences)}`);
+    await this.#diff('at rest');
+  }
+
+  /** All that is in force, planned again, is what the kernel has; also while the program works. */
+  async #diff(when: 'at rest' | 'just after changes'): Promise<void> {
+    const { body, status } = await this.#asked('/fairlead/v1/diff');
+    if (status !== 200) return;
+    const { families }: Diff = JSON.parse(body);
+    for (const { differences } of families) {
+      // What a change has made unused is deleted a second later; what all share may be changing.
+      const found = differences.filter(
+        ({ missing, service, wrong }) => when === 'at rest' || (service && missing + wrong > 0),
+      );
+      this.#check('answers', found.length === 0, () => `diff finds ${JSON.stringify(found)}`);
     }
   }
 

@@ -39,6 +39,7 @@ export class VirtualTime {
   #nowMs = 0;
   #wallOffMs = 0;
   #count = 0;
+  #isStopped = false;
 
   constructor(random: Random) {
     this.#random = random;
@@ -54,6 +55,7 @@ export class VirtualTime {
 
   /** As `now`, for the program: reading takes time. */
   readonly read = (): number => {
+    if (this.#isStopped) return this.#nowMs;
     const isTaken = this.#random.below(takenAwayOdds) === 0;
     this.#nowMs += isTaken ? takenAwayMs : readMs;
     return this.#nowMs;
@@ -94,6 +96,16 @@ export class VirtualTime {
       next.call();
     }
     this.#nowMs = Math.max(this.#nowMs, endMs);
+  }
+
+  /** Lets everything happen that what is called from now on causes, and that takes no time. */
+  async stop(call: () => void): Promise<void> {
+    const others = this.#events.splice(0);
+    this.#isStopped = true;
+    call();
+    await this.pass(0);
+    this.#isStopped = false;
+    for (const event of others) this.#push(event);
   }
 
   /** Nothing happens for that long; what was due then happens late. */
@@ -165,6 +177,11 @@ export class VirtualTime {
     const wait = Number.isFinite(ms) ? Math.max(0, ms) : 0;
     const event = { atMs: this.#nowMs + wait, number: this.#count, call, isCancelled: false };
     this.#count += 1;
+    this.#push(event);
+    return event;
+  }
+
+  #push(event: Event): void {
     const events = this.#events;
     let at = events.length;
     events.push(event);
@@ -175,7 +192,6 @@ export class VirtualTime {
       at = parent;
     }
     events[at] = event;
-    return event;
   }
 
   #take(): void {

@@ -24,6 +24,7 @@ const events = [
   'stop',
   'handover',
   'second process',
+  'lingering process',
   'descriptors short',
   'memory short',
   'large Service',
@@ -31,6 +32,7 @@ const events = [
   'kernel forbids',
   'kernel refuses an op',
   'foreign change',
+  'rival',
   'device',
   'strange events',
   'disturbed start',
@@ -54,8 +56,8 @@ export interface Subject {
   within(promise: Promise<void>, what: string): Promise<void>;
   /** Makes a program on the same kernel, which does not run yet. */
   another(): NodeProgram;
-  /** Ends the program. The kernel stays. */
-  end(how: 'kill' | 'stop'): Promise<void>;
+  /** Ends the program. The kernel stays, and has the program's socket for `lingersMs` more. */
+  end(how: 'kill' | 'stop', lingersMs?: number): Promise<void>;
   /** Another program runs: a new one, or this one, which starts. */
   begin(second?: {
     readonly program: NodeProgram;
@@ -150,6 +152,10 @@ export class World {
       case 'second process':
         await this.#refused();
         break;
+      case 'lingering process':
+        await subject.end('kill', random.below(20_000));
+        await subject.begin();
+        break;
       case 'descriptors short':
       case 'memory short':
         await this.#shortage(event === 'memory short' ? 'memory' : 'descriptors');
@@ -171,6 +177,9 @@ export class World {
           this.meddle();
           await subject.pass(random.below(2) * random.below(3000));
         }
+        break;
+      case 'rival':
+        await this.#compete();
         break;
       case 'device':
         machine.moveDevice();
@@ -286,6 +295,17 @@ export class World {
     clients.forget();
   }
 
+  /** For a while, another program changes ours again and again, as a second proxy would. */
+  async #compete(): Promise<void> {
+    const { life, random, subject, time } = this.#options;
+    const untilMs = time.nowMs + random.below(60_000);
+    while (time.nowMs < untilMs) {
+      this.meddle();
+      if (random.below(4) === 0) life.step();
+      await subject.pass(random.below(2000) * random.next());
+    }
+  }
+
   async #shortage(of: 'descriptors' | 'memory'): Promise<void> {
     const { life, machine, random, subject } = this.#options;
     machine.shortage = of;
@@ -293,6 +313,10 @@ export class World {
       if (subject.isExcused) subject.excuse(Number.POSITIVE_INFINITY);
       machine.moveAddress();
       life.step();
+      if (random.below(4) === 0) {
+        await subject.end('kill');
+        await subject.begin();
+      }
       await subject.pass(random.below(10_000));
     }
     machine.shortage = 'nothing';
