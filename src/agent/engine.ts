@@ -63,7 +63,7 @@ export interface EngineOptions {
   /** Knows the URL of the API server, if there is one. */
   readonly source?: { server(): string | undefined };
   /** Which ports programs of the node have; absent: external IPs take them. */
-  readonly programs?: Pick<NodePrograms, 'follow' | 'has'> | undefined;
+  readonly programs?: Pick<NodePrograms, 'follow' | 'has' | 'listening'> | undefined;
   /** Which endpoints do not answer. */
   readonly health: EndpointHealth;
   /** A sync follows. */

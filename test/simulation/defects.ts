@@ -162,9 +162,9 @@ export const defects: readonly Defect[] = [
   },
   {
     name: 'a reading is believed about frontends that batches have changed since',
-    file: 'modes/planner.ts',
-    from: 'if (this.#changes.has(after.id) || touched.has(after.id)) return;',
-    to: 'if (this.#changes.has(after.id)) return;',
+    file: 'modes/comparison-state.ts',
+    from: 'if (changes.has(after.id) || this.touched.has(after.id)) return;',
+    to: 'if (changes.has(after.id)) return;',
   },
   {
     name: 'what was in force before a failed repair is not reported when it goes',
@@ -291,8 +291,8 @@ export const defects: readonly Defect[] = [
   {
     name: 'what is known of a Service that has gone is kept',
     file: 'sync/tracked.ts',
-    from: 'if (this.#records.get(key) === record) this.#records.delete(key);',
-    to: '',
+    from: 'this.#records.get(key) === record && this.#records.delete(key);',
+    to: 'false;',
   },
   {
     name: 'an object that is needed again is deleted later',
@@ -308,14 +308,14 @@ export const defects: readonly Defect[] = [
   },
   {
     name: 'a repair deletes nothing that is too much',
-    file: 'modes/planner.ts',
+    file: 'modes/comparison-state.ts',
     from: 'else unneeded.push({ id, laterRank });',
     to: '',
   },
   {
     name: 'a repair keeps frontends that no Service has',
-    file: 'modes/planner.ts',
-    from: 'if (touched.has(id) || this.#changes.has(id)) return;\n      const none',
+    file: 'modes/comparison-state.ts',
+    from: 'if (this.touched.has(id) || changes.has(id)) return;\n      const none',
     to: 'if (id !== undefined) return;\n      const none',
   },
   {
@@ -444,8 +444,8 @@ export const defects: readonly Defect[] = [
   },
   {
     name: 'entries of connection tracking to endpoints that have gone stay',
-    file: 'conntrack/frontends.ts',
-    from: 'eachSuspect(previous, next, (key, lost) => this.suspect(key, lost));',
+    file: 'conntrack/reconciler.ts',
+    from: 'eachSuspect(previous, next, this.#work[servicePort.protocol].frontends.suspect);',
     to: '',
   },
   {

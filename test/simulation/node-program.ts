@@ -268,6 +268,7 @@ export class NodeProgram {
       followInterfaces: addresses.follow,
       programs: {
         has: () => false,
+        listening: () => [],
         follow: (changed) => {
           this.#portsChanged = changed;
           return () => {};

@@ -80,7 +80,7 @@ const startWritesMost = 16;
 const batchesMost = 6;
 /** A change of a quiet cluster is in force within this time, also where the kernel refuses once. */
 const promptMs = 1000;
-/** An endpoint that fails its probes gets no new connections after this time, and is back after it. */
+/** An endpoint that fails its probes gets no new connections after this time, and is back after. */
 const ejectedMs = 20_000;
 const returnedMs = 60_000;
 /** A process that is asked to end has ended within this time, whatever the world is like. */
