@@ -102,7 +102,6 @@ export class Rig {
       planner: mode.planner(config, initial),
       environment: () => this.#environment,
       kernel: this.#kernel,
-      reader: kernel,
       clock: systemClock,
       ruleset: new Ruleset(),
       observer,

@@ -319,7 +319,6 @@ export class Engine implements RunningEngine {
       planner,
       environment,
       kernel,
-      reader: kernel,
       clock,
       ruleset: this.#ruleset,
       observer: (event) => this.#observe(event),

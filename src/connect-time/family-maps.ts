@@ -78,7 +78,7 @@ export class ConnectTimeMaps implements MapView {
       environment,
     });
     this.#sync = new FamilySync({
-      ...{ planner: this.#planner, kernel, reader: kernel, clock, settings },
+      ...{ planner: this.#planner, kernel, clock, settings },
       environment: () => this.#uncovered,
       // Maps are not in a ruleset, and syncs of rules need not wait until they are read.
       ruleset: new Ruleset(),

@@ -112,7 +112,7 @@ export class Audit {
 
   /** Who has written since `verified`. */
   writers(): Promise<Writers> {
-    return this.#parts.ruleset.writersSince(this.#base, this.#parts.reader);
+    return this.#parts.ruleset.writersSince(this.#base, this.#parts.kernel);
   }
 
   /** Asks for a comparison, unless the kernel's counts of elements show that none is needed. */
@@ -212,11 +212,11 @@ export class Audit {
   }
 
   async #check(now: number): Promise<void> {
-    const { reader, ruleset } = this.#parts;
+    const { kernel, ruleset } = this.#parts;
     this.#checkAtMs = now + this.#settings.checkMs;
     const isTouched = this.#damage.takeSuspicion();
     if (this.#isNeeded && !isTouched) return;
-    const isMoved = await ruleset.movedByOthers(this.#base, reader);
+    const isMoved = await ruleset.movedByOthers(this.#base, kernel);
     if (isMoved && isTouched) this.#damage.confirm(now);
     // Never less certain after this: a comparison may be asked for in the meantime.
     if (isMoved || (!this.#isNeeded && (await this.#isMiscounted()))) this.#need = 'certain';
@@ -224,8 +224,8 @@ export class Audit {
 
   /** Whether the kernel counts other numbers of elements than there should be. */
   async #isMiscounted(): Promise<boolean> {
-    const { observer, planner, reader } = this.#parts;
-    const miscounts = await planner.miscounts(reader).catch(() => undefined);
+    const { kernel, observer, planner } = this.#parts;
+    const miscounts = await planner.miscounts(kernel).catch(() => undefined);
     if (miscounts === undefined) return this.#need !== 'none';
     if (miscounts.length === 0) return false;
     observer({ kind: 'miscounted', family: planner.family, miscounts });
@@ -237,7 +237,7 @@ export class Audit {
    */
   #observeDuringSyncs(begun: Begun): void {
     const { clock, newPacer, planner, ruleset } = this.#parts;
-    const reader = new RetryingReader(this.#parts.reader, ruleset);
+    const reader = new RetryingReader(this.#parts.kernel, ruleset);
     const state: State = { kind: 'observing', begun, reader, observed: undefined };
     this.#state = state;
     const settle = (result: Observation | Error): void => {
@@ -251,8 +251,8 @@ export class Audit {
   }
 
   async #observeAlone(startedMs: number): Promise<Observed> {
-    const { clock, newPacer, planner, reader, ruleset } = this.#parts;
-    const read = () => planner.observe(reader, newPacer().pause);
+    const { clock, kernel, newPacer, planner, ruleset } = this.#parts;
+    const read = () => planner.observe(kernel, newPacer().pause);
     const result = await ruleset.readAlone(read).catch((error: Error) => error);
     return { result, tookMs: clock.now() - startedMs };
   }

@@ -33,13 +33,12 @@ export class FilterRules {
   #isListed = false;
 
   constructor(options: FilterRulesOptions) {
-    const { kernel, observer, planner } = options;
+    const { observer, planner } = options;
     const { environment, family } = planner;
     this.#options = options;
     this.family = family;
     this.#sync = new FamilySync({
       ...options,
-      reader: kernel,
       environment: () => environment,
       observer: (event) => {
         if ('family' in event) observer({ kind: 'filter-rules', family, of: event });

@@ -85,8 +85,8 @@ export class Housekeeping {
 
   /** Returns the milliseconds to wait after a failure; undefined = done. */
   async #apply(purpose: Task, take: Planner['takeDeferred']): Promise<number | undefined> {
-    const { planner, newPacer, observer, reader, tracked } = this.#parts;
-    const taken = (async () => take?.(reader))();
+    const { kernel, newPacer, observer, planner, tracked } = this.#parts;
+    const taken = (async () => take?.(kernel))();
     const failures = await taken.then(
       async (batch) => batch && (await this.#applier.apply(batch, purpose))?.failures,
       (error: Error) => [asKernelFailure(error)],

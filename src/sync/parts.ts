@@ -10,10 +10,7 @@ import type { TrackedForwardings } from './tracked.ts';
 /** What the parts of a `FamilySync` share. */
 export interface Parts {
   readonly planner: Planner;
-  /** Writes. */
   readonly kernel: Kernel;
-  /** Reads. It may be the same Kernel, but then a dump holds up batches. */
-  readonly reader: Kernel;
   readonly clock: Clock;
   /** Shared by all families of one network namespace. */
   readonly ruleset: Ruleset;

@@ -33,18 +33,18 @@ export class Snapshots {
   async take(): Promise<Snapshot> {
     const ahead = await this.#ahead;
     this.#ahead = undefined;
-    const { reader, ruleset } = this.#parts;
-    const isStale = ahead === undefined || (await ruleset.movedByOthers(ahead.readAt, reader));
+    const { kernel, ruleset } = this.#parts;
+    const isStale = ahead === undefined || (await ruleset.movedByOthers(ahead.readAt, kernel));
     return isStale ? this.#read() : ahead;
   }
 
   async #read(): Promise<Snapshot> {
-    const { kernel, newPacer, planner, reader, ruleset } = this.#parts;
+    const { kernel, newPacer, planner, ruleset } = this.#parts;
     const prepared = await planner.prepare(kernel, (ops) =>
       ruleset.commit(1, () => kernel.apply(ops)),
     );
     return ruleset.readAlone(async () => {
-      const found = await prepared.observe(reader, newPacer().pause);
+      const found = await prepared.observe(kernel, newPacer().pause);
       const { generation } = found;
       return { found, readAt: { generation, commits: ruleset.completed } };
     });

@@ -3,7 +3,7 @@ import type { Committer, WatchedTable } from '../kernel/kernel.ts';
 import { Backoff } from '../time/backoff.ts';
 import type { Parts } from './parts.ts';
 
-type WatchParts = Pick<Parts, 'clock' | 'observer' | 'planner' | 'reader'>;
+type WatchParts = Pick<Parts, 'clock' | 'kernel' | 'observer' | 'planner'>;
 
 interface WatchFollower {
   /** A table may have changed: read the generation. */
@@ -46,9 +46,9 @@ export class Watch {
   }
 
   #begin(tables: readonly WatchedTable[]): void {
-    const { observer, planner, reader } = this.#parts;
+    const { kernel, observer, planner } = this.#parts;
     let isReported = false;
-    this.#end = reader.watch(tables, {
+    this.#end = kernel.watch(tables, {
       changed: (by) => {
         if (!isReported) observer({ kind: 'exposed', family: planner.family, tables });
         isReported = true;

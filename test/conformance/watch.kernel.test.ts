@@ -206,7 +206,7 @@ describe('a watch of tables', () => {
     let ends = 0;
     const planner = { family: 'IPv4', exposed: [inTable] } as unknown as Planner;
     const watch = new Watch(
-      { planner, reader: kernel, clock: systemClock, observer: (event) => events.push(event) },
+      { planner, kernel, clock: systemClock, observer: (event) => events.push(event) },
       {
         changed: (by) => changes.push(by),
         ended: () => {

@@ -101,7 +101,6 @@ export class World<K extends Kernel = ToyKernel> {
       planner: plan(environment),
       environment: () => this.environment,
       kernel,
-      reader: kernel,
       clock,
       ruleset: this.ruleset,
       observer,
