@@ -20,8 +20,11 @@ std::expected<void, SystemError> Channel::Start() {
 }
 
 void Channel::Submit(std::unique_ptr<Job> job) {
-  const std::lock_guard lock(mutex_);
-  queue_.push_back(std::move(job));
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(job));
+  }
+  // The thread would wake up only to wait for the lock.
   wake_.notify_one();
 }
 
