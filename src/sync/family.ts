@@ -293,8 +293,10 @@ export class FamilySync {
     if (isDue(syncMs, now)) return void (await this.#sync());
     if (isDue(housekeepingMs, now)) return this.#keepHouse();
     if (isDue(auditMs, now)) return this.#auditStep();
-    const times = [syncMs, housekeepingMs, auditMs, this.#quarantine.nextMs()];
-    const nextMs = Math.min(...(times.filter((ms) => ms !== undefined && ms > now) as number[]));
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const ms of [syncMs, housekeepingMs, auditMs, this.#quarantine.nextMs()]) {
+      if (ms !== undefined && ms > now) nextMs = Math.min(nextMs, ms);
+    }
     return this.#requests.wait(Number.isFinite(nextMs) ? nextMs - now : undefined);
   }
 

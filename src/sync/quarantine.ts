@@ -33,6 +33,8 @@ const contradictionsMost = 50;
 
 const never = { failures: 0, lastMs: Number.NEGATIVE_INFINITY };
 
+const none: readonly string[] = [];
+
 /**
  * Keeps Forwardings out of batches, so that others are applied. Failures of a Forwarding are
  * counted until it has had none for twice the longest delay, even if it worked in between.
@@ -154,7 +156,8 @@ export class Quarantine {
   }
 
   /** Keys that may be tried again now. */
-  due(): string[] {
+  due(): readonly string[] {
+    if (this.#entries.size === 0) return none;
     const now = this.#clock.now();
     return [...this.#entries.values()].filter((e) => now >= e.retryAtMs).map(({ key }) => key);
   }
