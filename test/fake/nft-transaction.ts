@@ -245,8 +245,9 @@ export class Transaction {
 
   /** Replaces a chain's rules. Callers have checked the new ones. */
   #setRules(table: Table, chain: Chain, rules: readonly Rule[]): void {
-    const gone = chain.rules.filter((rule) => !rules.includes(rule));
-    const come = rules.filter((rule) => !chain.rules.includes(rule));
+    const [before, after] = [new Set(chain.rules), new Set(rules)];
+    const gone = chain.rules.filter((rule) => !after.has(rule));
+    const come = rules.filter((rule) => !before.has(rule));
     if (gone.length === 0 && come.length === 0) return;
     for (const rule of gone) this.#refer(table, rule, -1);
     for (const rule of come) this.#refer(table, rule, 1);
