@@ -213,6 +213,21 @@ const rows = {
       '[Runbook](runbook.md#the-api-server-is-gone).',
     ],
     [
+      'Lost the API server; rules stay in force',
+      'warn',
+      'server, err',
+      'All watches have failed. They are tried again.',
+      '[Runbook](runbook.md#the-api-server-is-gone).',
+    ],
+    [
+      'API server still does not answer; changes are missing',
+      'error',
+      'server, err, seconds',
+      'After two minutes, then less often.',
+      '[Runbook](runbook.md#the-api-server-is-gone).',
+    ],
+    ['API server answers again', 'info', 'server, seconds', '`seconds`: how long it was lost.'],
+    [
       'Watch is silent',
       'error',
       'resource, seconds, err',

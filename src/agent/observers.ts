@@ -31,7 +31,8 @@ import { ServiceHealth } from '../serve/service-health.ts';
 import { SourceReport } from '../serve/source-report.ts';
 import { takeoverReport } from '../serve/takeover-report.ts';
 import type { EventRecorder, EventRecorderOptions } from '../source/kubernetes/events.ts';
-import type { Source, SourceSink } from '../source/source.ts';
+import type { Source, SourceProblem, SourceSink } from '../source/source.ts';
+import { resources } from '../state/change.ts';
 import type { EndpointEvent } from '../state/detection.ts';
 import type { ServiceFollower } from '../state/store.ts';
 import type { FamilySync } from '../sync/family.ts';
@@ -101,7 +102,10 @@ export class Observers {
     this.health = new ProxyHealth(agent);
     this.http = this.#makeHttp();
     agentMetrics(this.metrics.registry, agent);
-    this.#sourceReport = new SourceReport(options);
+    this.#sourceReport = new SourceReport({
+      ...options,
+      problem: (problem) => this.#reporter.problem(problem),
+    });
     this.#recorder = makeRecorder(options, this.metrics.lifecycle);
     this.events = new ClusterEvents({
       sink: this.#recorder ?? { record() {} },
@@ -151,7 +155,10 @@ export class Observers {
 
   /** Handles reports of the source, other than objects. */
   readonly source: Pick<SourceSink, 'problem' | 'listed'> = {
-    problem: (problem) => this.#reporter.problem(problem),
+    problem: (problem) => {
+      const report = isOfWatch(problem) ? this.#sourceReport : this.#reporter;
+      report.problem(problem);
+    },
     listed: (attempt) => {
       this.metrics.listed(attempt);
       this.#sourceReport.listed(attempt);
@@ -215,6 +222,11 @@ export class Observers {
 
 const noReviews = (): Promise<never> =>
   Promise.reject(new Error('objects come from files, and no API server reviews tokens'));
+
+/** Whether it is about one of the watches of which the source has a condition. */
+function isOfWatch({ field, subject }: SourceProblem): boolean {
+  return field === undefined && resources.some((resource) => subject === `${resource} watch`);
+}
 
 function giveMemoryBack(): void {
   const addon = loadAddon();

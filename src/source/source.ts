@@ -51,7 +51,7 @@ export interface Condition {
    * received.
    */
   readonly missingMs: number | undefined;
-  /** The last failure; undefined = none since the last success. */
+  /** The last failure; undefined = the server has sent something since then. */
   readonly failure: string | undefined;
 }
 

@@ -75,7 +75,7 @@ test('preflight reports other programs and problems, and writes nothing', async 
       'warning agent firewalld: is or was here: firewalld',
       'ok agent Calico in iptables: is or was here: cali-PREROUTING',
       'warning forwarded packets: filter FORWARD drops by default',
-      'warning net.ipv4.ip_forward: is 0: packets of pods reach no endpoint of IPv4 on another node',
+      'warning net.ipv4.ip_forward: is 0: the node forwards no packets of pods to endpoints',
     ]),
   );
   // It is one of the rules that an empty mode keeps.

@@ -1,6 +1,6 @@
 /** The problems and remarks of a status, each a sentence. */
 import type { Status } from '../../ask/status.ts';
-import { counted } from '../../ask/words.ts';
+import { age, counted } from '../../ask/words.ts';
 import { disabledText } from '../../host/checks.ts';
 import { type Finding, findingText } from '../../host/finding.ts';
 import { isDrift } from '../../sync/events.ts';
@@ -37,7 +37,7 @@ export function statusProblems(
   const isFull = conntrack !== undefined && conntrack.entries >= conntrackShare * conntrack.limit;
   return [
     ...problems('changes-come-late', isKeepingUp ? [] : [overdue]),
-    ...facts.watches.flatMap(watchProblem),
+    ...watchProblems(facts),
     ...problems('changes-come-late', starting(facts)),
     ...problems('the-node-and-its-node-object-differ', ofNode(findings, false)),
     ...problems('the-node-and-its-node-object-differ', notServed(unserved)),
@@ -90,6 +90,19 @@ function withoutMemory({ leftOut, leftOutOf }: Facts['services']): string[] {
 
 function full({ entries, limit }: NonNullable<Facts['conntrack']>): string {
   return `Connection tracking holds ${entries} of ${limit} connections.`;
+}
+
+/** One problem if all watches are silent because the server does not answer. */
+function watchProblems({ source, watches }: Facts): ProxyProblem[] {
+  const used = watches.filter(({ state }) => state !== 'unused');
+  const lost = used.filter(({ failure, state }) => state === 'silent' && failure !== undefined);
+  const [first] = lost;
+  if (first === undefined || lost.length < used.length) return watches.flatMap(watchProblem);
+  const longest = Math.max(...lost.map(({ silenceSeconds = 0 }) => silenceSeconds));
+  const text =
+    `The API server (${source.server}) has not answered for ${age(longest)}: ${first.failure}. ` +
+    'Rules stay in force, and later changes are missing.';
+  return problems('the-api-server-is-gone', [text]);
 }
 
 function watchProblem(watch: Facts['watches'][number]): ProxyProblem[] {

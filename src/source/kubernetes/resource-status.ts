@@ -42,8 +42,10 @@ export class ResourceStatus {
     this.#lastWordMs = performance.now();
   }
 
+  /** The server sends something. What it refused before is over, if it does not come back. */
   heard(): void {
     this.#lastWordMs = performance.now();
+    this.#failure = undefined;
   }
 
   markSynced(): void {

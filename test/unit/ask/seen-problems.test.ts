@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { AppOptions } from '../../../src/agent/agent.ts';
 import type { ProblemList } from '../../../src/ask/problems.ts';
 import { NodePrograms } from '../../../src/host/node-programs.ts';
+import { statusProblems } from '../../../src/serve/ask/status-problems.ts';
 import { resources } from '../../../src/state/change.ts';
 import { configOf, Running } from '../agent/running.ts';
 import { filesOf } from '../host/machine.ts';
@@ -226,5 +227,40 @@ describe('connections without an answer', () => {
     expect(await ofWeb()).toEqual([
       expect.stringMatching(/^endpoint_silent: Endpoint 10.244.1.6:8080 of port http\/UDP /),
     ]);
+  });
+});
+
+describe('watches that are silent', () => {
+  const watch = (resource: string, failure?: string) =>
+    ({ resource, state: 'silent', silenceSeconds: 135.475, failure }) as const;
+  const problemsOf = (watches: readonly object[]): string[] => {
+    const facts = {
+      source: { server: 'https://192.0.2.1' },
+      watches,
+      families: [{}],
+      services: { leftOut: 0 },
+    };
+    const stale = { state: 'off', stale: {} };
+    const known = { isKeepingUp: true, unserved: 0, configRefusal: undefined, findings: [] };
+    const all = { ...facts, connectTime: stale } as unknown as Parameters<typeof statusProblems>[0];
+    return statusProblems(all, known)
+      .filter(({ section }) => section.includes('silent') || section.includes('api-server'))
+      .map(({ text }) => text);
+  };
+
+  it('are one problem if the server does not answer', () => {
+    const unused = { resource: 'servicecidrs', state: 'unused' };
+    expect(
+      problemsOf([watch('services', 'timed out'), watch('nodes', 'timed out'), unused]),
+    ).toEqual([
+      'The API server (https://192.0.2.1) has not answered for 2m15s: timed out. Rules stay in force, and later changes are missing.',
+    ]);
+  });
+
+  it('are problems each where the server answers, or nothing has failed', () => {
+    const one = 'Nothing was heard of services for 135.475 s';
+    const watching = { resource: 'nodes', state: 'watching' };
+    expect(problemsOf([watch('services', 'Forbidden'), watching])).toEqual([`${one}: Forbidden.`]);
+    expect(problemsOf([watch('services')])).toEqual([`${one}.`]);
   });
 });

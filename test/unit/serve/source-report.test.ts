@@ -2,13 +2,14 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { loggerTo } from '../../../src/serve/log.ts';
 import { SourceReport } from '../../../src/serve/source-report.ts';
 import type { Condition } from '../../../src/source/source.ts';
-import type { Resource } from '../../../src/state/change.ts';
+import { type Resource, resources } from '../../../src/state/change.ts';
 
 const well: Condition = { silenceMs: 5, missingMs: undefined, failure: undefined };
 
 function start() {
   const lines: Record<string, unknown>[] = [];
   const conditions: Partial<Record<Resource, Partial<Condition>>> = {};
+  const problems: string[] = [];
   const report = new SourceReport({
     log: loggerTo(
       {
@@ -19,9 +20,13 @@ function start() {
       },
       0,
     ),
-    source: { condition: (resource) => ({ ...well, ...conditions[resource] }) },
+    source: {
+      condition: (resource) => ({ ...well, ...conditions[resource] }),
+      server: () => 'https://192.0.2.1:6443',
+    },
+    problem: ({ reason }) => problems.push(reason),
   });
-  return { report, conditions, lines };
+  return { report, conditions, lines, problems };
 }
 
 describe('a missing first list', () => {
@@ -132,4 +137,69 @@ it('the list method is logged once, and when it changes', () => {
     },
     { level: 'info', resource: 'services', method: 'streaming', msg: 'Using list method' },
   ]);
+});
+
+describe('an outage of the API server', () => {
+  const fail = (conditions: ReturnType<typeof start>['conditions'], failure?: string): void => {
+    for (const resource of resources) conditions[resource] = { ...well, failure };
+  };
+  const server = 'https://192.0.2.1:6443';
+
+  it('has a begin, a report from time to time, and an end, each of one line', () => {
+    const { report, conditions, lines, problems } = start();
+    const begin = performance.now();
+    let passedMs = 0;
+    vi.spyOn(performance, 'now').mockImplementation(() => begin + passedMs);
+    onTestFinished(() => void vi.restoreAllMocks());
+    fail(conditions, 'cut');
+    for (const resource of resources) {
+      report.problem({ subject: `${resource} watch`, field: undefined, reason: 'cut' });
+    }
+    for (; passedMs < 400_000; passedMs += 1000) {
+      report.check();
+      if (passedMs === 2000) fail(conditions, 'cannot reach');
+    }
+    fail(conditions);
+    report.check();
+    report.check();
+    expect(lines).toEqual([
+      { level: 'warn', server, err: 'cut', msg: 'Lost the API server; rules stay in force' },
+      ...[120, 240].map((seconds) => ({
+        ...{ level: 'error', server, err: 'cannot reach', seconds },
+        msg: 'API server still does not answer; changes are missing',
+      })),
+      { level: 'info', server, seconds: 400, msg: 'API server answers again' },
+    ]);
+    expect(problems).toEqual([]);
+  });
+
+  it('is not meant where one watch fails, or one is not used', () => {
+    const { report, conditions, lines, problems } = start();
+    conditions.nodes = { failure: 'Forbidden' };
+    report.problem({ subject: 'nodes watch', field: undefined, reason: 'Forbidden' });
+    report.check();
+    expect([lines, problems]).toEqual([[], ['Forbidden']]);
+    fail(conditions, 'cut');
+    conditions.servicecidrs = { silenceMs: undefined };
+    report.check();
+    expect(lines.map(({ msg }) => msg)).toEqual(['Lost the API server; rules stay in force']);
+  });
+
+  it('is noticed within two seconds, and where watches fail one after the other', async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const { report, conditions, lines, problems } = start();
+    const over = new AbortController();
+    const running = report.run(over.signal);
+    for (const resource of resources) {
+      await vi.advanceTimersByTimeAsync(200);
+      conditions[resource] = { failure: 'cut' };
+      report.problem({ subject: `${resource} watch`, field: undefined, reason: 'cut' });
+    }
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(lines.map(({ msg }) => msg)).toEqual(['Lost the API server; rules stay in force']);
+    expect(problems).toEqual([]);
+    over.abort();
+    await running;
+  });
 });
