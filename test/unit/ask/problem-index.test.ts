@@ -4,14 +4,15 @@ import { ClusterState } from '../../../src/state/store.ts';
 import { usedMiB } from '../../used-memory.ts';
 import { ToyClock } from '../sync/double.ts';
 
-function indexOf(state: object): ProblemIndex {
-  const quiet = { refresh: async () => {}, found: new Map() };
+const quiet = { refresh: async () => {}, found: new Map() };
+
+function indexOf(state: object, foreignRules: object = quiet): ProblemIndex {
   return new ProblemIndex({
     clock: new ToyClock(),
     counters: { read: async () => undefined },
     engine: { families: [] },
     failureDetection: undefined,
-    foreignRules: quiet,
+    foreignRules,
     machine: quiet,
     state,
     takenNodePorts: quiet,
@@ -29,6 +30,26 @@ it.each([
   expect((await index.recentCounts()) !== undefined).toBe(has === 'has');
   await index.catchUp();
   expect(await index.recentCounts()).toEqual(index.counts);
+});
+
+it('all Services are checked once where the kernel is read in the time that this takes', async () => {
+  let leftMs = 800;
+  const foreignRules = {
+    found: new Map(),
+    refresh: async (patienceMs = 100): Promise<void> => {
+      if (leftMs > 0 && leftMs <= patienceMs) foreignRules.found = new Map();
+      leftMs -= patienceMs;
+    },
+  };
+  let checks = 0;
+  const serviceKeys = () => {
+    checks += 1;
+    return [];
+  };
+  const [serviceCount, none]: [number, never[]] = [8000, []];
+  const index = indexOf({ serviceCount, serviceKeys, serviceCIDRs: () => none }, foreignRules);
+  for (let i = 0; i < 9; i += 1) await index.catchUp();
+  expect(checks).toBe(1);
 });
 
 it('Services that came and went take no memory, also where no caller asks about problems', async () => {
