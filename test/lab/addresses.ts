@@ -38,6 +38,8 @@ export const NODE2_POD_GATEWAY = dual('10.244.2.1', 'fd00:244:2::1');
 export const POD_A_IP = dual('10.244.1.2', 'fd00:244:1::2');
 export const POD_B_IP = dual('10.244.1.3', 'fd00:244:1::3');
 export const POD_C_IP = dual('10.244.2.2', 'fd00:244:2::2');
+/** On the second node's pod network, where no host answers, and none ever refuses. */
+export const ABYSS_IP = dual('10.244.2.77', 'fd00:244:2::77');
 export const CLIENT_IP = dual('198.51.100.10', '2001:db8:51::10');
 /** Further addresses of the client, outside 198.51.100.0/28 and 2001:db8:51::/123. */
 export const CLIENT_OTHER_IP = dual('198.51.100.20', '2001:db8:51::20');

@@ -1,4 +1,5 @@
 import {
+  ABYSS_IP,
   type ActorName,
   CLIENT_IP,
   CLIENT_MORE_IPS,
@@ -159,6 +160,7 @@ function actorLines(actor: ActorName): string[] {
         ...up('eth0', POD_BRIDGE),
         ...address('eth0', NODE2_IP),
         ...address(POD_BRIDGE, NODE2_POD_GATEWAY),
+        ...Object.values(ABYSS_IP).map((address) => `route add blackhole ${address}`),
         ...route(NODE_POD_CIDR, NODE_IP),
         ...route(DEFAULT_ROUTE, ROUTER_LAN_IP),
       ];

@@ -1,12 +1,6 @@
 /** Flows that must not outlive what they point at (behaviour document 5.12). */
 
-import {
-  type ActorName,
-  clusterIp,
-  type DualAddresses,
-  NODE_IP,
-  POD_A_IP,
-} from '../lab/addresses.ts';
+import { ABYSS_IP, type ActorName, clusterIp, NODE_IP, POD_A_IP } from '../lab/addresses.ts';
 import { type EndpointOptions, service, slices } from '../lab/objects.ts';
 import {
   answered,
@@ -42,9 +36,6 @@ const everywhere = [
 ];
 const podA = answered({ 'pod-a': 'any' });
 const podB = answered({ 'pod-b': 'any' });
-
-/** On the second node's pod network, where no host answers and, for seconds, none refuses. */
-const ABYSS: DualAddresses = { IPv4: '10.244.2.77', IPv6: 'fd00:244:2::77' };
 
 const udp: readonly Story[] = [
   {
@@ -174,7 +165,7 @@ const others: readonly Story[] = [
     name: 'A TCP connection without an answer yet moves to another endpoint',
     covers: ['5.12'],
     steps: [
-      apply(service('web'), ...slices('web', [{ at: ABYSS }])),
+      apply(service('web'), ...slices('web', [{ at: ABYSS_IP }])),
       open('early', 'client', at(vip, 80), silence),
       apply(...slices('web', ['pod-b'])),
       resume('early', podB),
