@@ -183,7 +183,7 @@ const others: readonly Story[] = [
       wait(700, 'longer than connections that nobody answers are left alone'),
       resume('kept', podA),
       remove(service('web')),
-      wait(700, 'longer than connections that nobody answers are left alone'),
+      wait(2600, 'longer than connections that nobody answers are left alone'),
       resume('kept', podA),
     ],
   },
