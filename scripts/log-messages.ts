@@ -346,6 +346,12 @@ const rows = {
       'Every change is in the kernel, or rejected.',
     ],
     [
+      'Ready',
+      'info',
+      'services, servicePorts, families, seconds',
+      'All that was listed is in force. `seconds`: since the process began.',
+    ],
+    [
       'Kernel state verified',
       'info',
       'family, purpose, durationMs',

@@ -88,6 +88,7 @@ export class Observers {
   readonly #sourceReport: SourceReport;
   readonly #recorder: EventRecorder | undefined;
   readonly #reporter: Reporter;
+  #isReady = false;
   readonly #collector = new QuietCollector({
     ...ownHeap,
     startCollection: () => loadAddon().startCollection(),
@@ -137,6 +138,19 @@ export class Observers {
     this.metrics.observe(event);
     this.#agent.eventHistory.observe(event);
     this.#reporter.sync(event);
+    if (event.kind === 'done' && event.ok && !this.#isReady) this.#reportReady();
+  }
+
+  /** The last line of a start. */
+  #reportReady(): void {
+    const { families, state } = this.#agent;
+    if (families.some(({ progress }) => progress.phase !== 'live')) return;
+    this.#isReady = true;
+    const servicePorts = families.reduce((sum, { inForce }) => sum + inForce.size, 0);
+    const about = { services: state.serviceCount, servicePorts };
+    const served = families.map(({ family }) => family);
+    const seconds = Math.round(process.uptime() * 10) / 10;
+    this.#options.log.info({ ...about, families: served, seconds }, 'Ready');
   }
 
   /** An endpoint was left out because it does not answer, or came back. */

@@ -97,6 +97,16 @@ test('the running process answers questions about its status and about Services'
     return JSON.parse(stdout).families[0].lastSync.purpose === 'changes';
   }, 'the change is in force');
 
+  await api.ask({ do: 'fault', rule: { fault: { kind: 'drop' }, times: 1_000_000 } });
+  for (const resource of ['services', 'endpointslices', 'nodes', 'servicecidrs']) {
+    await api.ask({ do: 'disturb', resource, disturbance: 'drop' });
+  }
+  const lost = await program.logged('Lost the API server; rules stay in force');
+  expect(lost).toMatchObject({ server: expect.stringMatching(/^https:/), err: expect.any(String) });
+  await api.ask({ do: 'heal' });
+  await program.logged('API server answers again');
+  expect(program.lines.filter(({ msg }) => msg === 'Error reading objects')).toEqual([]);
+
   program.kill('SIGTERM');
   await program.exitCode;
   const nobody = await said(namespace, 'status');

@@ -1,7 +1,7 @@
 /** What a real kernel shows of a node and its connections is named by `fairlead problems`. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { ProblemList } from '../../src/ask/problems.ts';
-import { clusterIp, NODE_IP, NODE_SECOND_IP, POD_A_IP } from '../lab/addresses.ts';
+import { clusterIp, NODE_IP, NODE_SECOND_IP, POD_A_IP, POD_B_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { DEFAULT_CLUSTER_CIDR, service, slice } from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
@@ -100,4 +100,14 @@ test('problems names what the machine, its sockets and its connections do, until
 
   await lab.actors.node.listen('TCP', NODE_IP.IPv4, taken);
   await isSaid(/^taken address_taken: A program of this node listens at node port 30080\/TCP/);
+
+  // As network plugins do for a hostPort.
+  const hostPort = `tcp dport ${hosted} dnat to ${POD_B_IP.IPv4}:8080`;
+  const hook = 'type nat hook prerouting priority -101; fib daddr type local jump hosts';
+  await run(
+    'nft',
+    ['-f', '-'],
+    `table ip ports { chain hosts { ${hostPort}; }; chain pre { ${hook}; }; }`,
+  );
+  await isSaid(/^hosted rule_in_the_way: A rule of another program /);
 }, 300_000);

@@ -11,7 +11,7 @@ import { resources } from '../../../src/state/change.ts';
 import { contentOf, machineRoot } from '../host/machine.ts';
 import { address, node, service } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
-import { configOf, listening, Running, started, web } from './running.ts';
+import { configOf, listening, Running, serveWeb, started, web } from './running.ts';
 
 /** The nftables mode under other names, able to run or not. */
 function modes(able: Partial<Record<ModeName, boolean>>): ReadonlyMap<ModeName, ProxyMode> {
@@ -203,4 +203,15 @@ describe('the log verbosity', () => {
     expect((await app.get('metrics', '/debug/flags/v')).status).toBe(404);
     await app.stop();
   });
+});
+
+it('a start ends with one line, once all families are in force', async () => {
+  const app = await started('--manifests=/anywhere');
+  app.source.listed(...resources);
+  await quiet();
+  await serveWeb(app);
+  const ready = () =>
+    app.lines.filter(({ msg }) => msg === 'Ready').map(({ time: _, ...line }) => line);
+  const about = { services: 0, servicePorts: 0, families: ['IPv4', 'IPv6'] };
+  expect(ready()).toEqual([{ level: 'info', ...about, seconds: expect.any(Number), msg: 'Ready' }]);
 });
