@@ -8,6 +8,7 @@ import {
   jump,
   matchCIDR,
   matchInterface,
+  matchLocalAddress,
   matchPort,
   matchProtocol,
   returnToCaller,
@@ -321,6 +322,9 @@ describe('a rule of iptables', () => {
     expect(read(types(0, 4), target('DNAT'))).toBe('redirect');
     expect([stop(80, types(0, 4), drop), read(types(0, 8), drop)]).toEqual([undefined, undefined]);
     expect([read(types(4, 4), drop), read(types(0, 4, 2), drop)]).toEqual([undefined, undefined]);
+    const [source, destination] = (['saddr', 'daddr'] as const).map(matchLocalAddress);
+    expect(read(destination!, target('DNAT'))).toBe('redirect');
+    expect([stop(80, destination!, drop), read(source!, drop)]).toEqual([undefined, undefined]);
   });
 
   it('is for connections in a state, which a first packet has', () => {

@@ -4,9 +4,12 @@ import {
   NFPROTO,
   NFT_CMP,
   NFT_CT,
+  NFT_FIB_RESULT_ADDRTYPE,
   NFT_META,
   NFT_NAT_DNAT,
   NFT_PAYLOAD,
+  NFTA_FIB_F,
+  RTN_LOCAL,
   VERDICT,
 } from '../../../kernel/nft/constants.ts';
 import type { Family } from '../../../net/address.ts';
@@ -167,6 +170,8 @@ function loadOf(value: Value): Load {
       return meta(value.key);
     case 'ctLoad':
       return ct(value.key);
+    case 'fib':
+      return fib(value);
     case 'immediateData':
       return () => value.data;
     case 'bitwise':
@@ -174,6 +179,14 @@ function loadOf(value: Value): Load {
     default:
       return nothing;
   }
+}
+
+const local = Uint8Array.of(RTN_LOCAL, 0, 0, 0);
+
+/** `fib daddr type`: packets to a node port are for an address of the node. */
+function fib({ flags, result }: Extract<Value, { kind: 'fib' }>): Load {
+  if (flags !== NFTA_FIB_F.DADDR || result !== NFT_FIB_RESULT_ADDRTYPE) return nothing;
+  return ({ daddr }) => (daddr === undefined ? local : undefined);
 }
 
 function masked({ mask, of, xor }: Extract<Value, { kind: 'bitwise' }>): Load {
