@@ -3,7 +3,7 @@ import type { FrontendKey } from '../state/frontend-key.ts';
 import { noEndpoints } from './policy.ts';
 
 /** The most endpoints that a frontend has lost in several changes: of more, the last ones count. */
-export const lostMax = 16_384;
+const lostMax = 16_384;
 
 /** How many frontends one `ripen` asks about: that takes a millisecond. */
 const askedMost = 512;

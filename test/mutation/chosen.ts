@@ -1,14 +1,16 @@
 /** Which mutant is in force in this process, which tests share, and how often it was reached. */
 import { Worker } from 'node:worker_threads';
 
-/** Ends the process when nothing has happened for too long: its own thread may be in a loop. */
+/** Ends the process when one choice has taken too much work: its thread may be in a loop. */
 const watchdog = `const { workerData: watched } = require('node:worker_threads');
 let last = 0;
 let sinceMs = 0;
 setInterval(() => {
-  const [beats, longestMs] = watched;
-  if (beats !== last || longestMs === 0) [last, sinceMs] = [beats, Date.now()];
-  else if (Date.now() - sinceMs > longestMs) process.kill(process.pid, 'SIGKILL');
+  const [choices, longestMs] = watched;
+  const { system, user } = process.cpuUsage();
+  const nowMs = (system + user) / 1000;
+  if (choices !== last || longestMs === 0) [last, sinceMs] = [choices, nowMs];
+  else if (nowMs - sinceMs > longestMs) process.kill(process.pid, 'SIGKILL');
 }, 200);`;
 
 export class Chosen {
@@ -30,7 +32,10 @@ export class Chosen {
     });
   }
 
-  /** `reachedMax`: more is an endless loop. `longestMs`: until the next choice; 0 = no limit. */
+  /**
+   * `reachedMax`: more is an endless loop. `longestMs`: of processor time until the next choice; 0 =
+   * no limit.
+   */
   choose(id: number, reachedMax: number, longestMs: number): void {
     this.#switches.get(this.#id)?.(false);
     this.#switches.get(id)?.(true);

@@ -10,6 +10,11 @@ export const equivalents: readonly {
     why: 'Computes again what is kept: the same, later.',
   },
   {
+    file: 'src/conntrack/policy.ts',
+    name: 'return listNames.every((name) => a[name].equals(b[name])); | listNames.every((name) => a[name].equals(b[name])) -> undefined',
+    why: 'Compares what is the same endpoint by endpoint: the same, later.',
+  },
+  {
     file: 'src/conntrack/reconciler.ts',
     name: 'if (at > 0) await clock.turn(); | at > 0 -> at >= 0',
     why: 'One more turn of the event loop before the first deletions.',

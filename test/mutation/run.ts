@@ -29,7 +29,7 @@ const notInProcess = [
 /** Tests that take about as long run together: those that are quicker have killed most by then. */
 const bandsMs = [20, 200, 2000, Number.POSITIVE_INFINITY];
 /** A test fails that takes this much longer with a mutant than without one. */
-const grace = { ms: 5000, times: 20 };
+const grace = { ms: 10_000, times: 20 };
 const limitMs = (tookMs: number): number => grace.ms + grace.times * tookMs;
 /** A mutant that is reached more often than that is in an endless loop. */
 const reachedMore = { times: 10, least: 1_000_000 };
@@ -208,7 +208,7 @@ export class Runner {
     const times = tests.flatMap(({ reached }) => Object.values(reached));
     const most = times.reduce((one, other) => Math.max(one, other), 0);
     const reachedMax = reachedMore.times * most + reachedMore.least;
-    this.#provide({ queues: undefined, reachedMax, longestMs: 2 * longestMs, ...work });
+    this.#provide({ queues: undefined, reachedMax, longestMs, ...work });
     const isAlone = work.queues === undefined;
     for (const { config } of [this.#vitest, ...this.#vitest.projects]) {
       config.bail = isAlone ? 1 : 0;

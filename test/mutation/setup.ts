@@ -35,7 +35,7 @@ if (shared.killed?.run !== run) shared.killed = { run, ids: new Set() };
 const { ids: killed } = shared.killed;
 let trials: Trials | undefined;
 
-chosen.choose(loaded, reachedMax, longestMs);
+chosen.choose(loaded, reachedMax, 0);
 beforeEach(({ skip, task }) => {
   const { attempts = [], repeatCount = 0 } = task.result ?? {};
   if (queues !== undefined) {

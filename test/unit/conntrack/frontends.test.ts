@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { lostMax, SuspectFrontends } from '../../../src/conntrack/frontends.ts';
+import { SuspectFrontends } from '../../../src/conntrack/frontends.ts';
 import { eachSuspect } from '../../../src/conntrack/policy.ts';
 import { endpointKey } from '../../../src/net/endpoint-list.ts';
 import { frontendKey } from '../../../src/state/frontend-key.ts';
@@ -46,6 +46,7 @@ describe('suspect frontends', () => {
     const some = (from: number, count: number) => {
       return new Set(Array.from({ length: count }, (_, i) => from + i));
     };
+    const lostMax = 16_384;
     frontends.suspect(key, some(0, lostMax));
     frontends.suspect(key, some(lostMax, 10));
     expect(frontends.fresh.get(key)).toEqual(some(10, lostMax));

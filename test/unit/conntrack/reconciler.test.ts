@@ -87,6 +87,14 @@ describe('a conntrack cleanup', () => {
     world.sync(before, after);
     await world.clock.pass(0);
     expect(world.conntrack.dumps.at(-1)).toMatchObject({ state: 'any' });
+    // It no longer asks for that.
+    const to = { to: '10.96.0.10:53', answeredBy: '10.244.0.2:5353' };
+    world.conntrack.add({ protocol: 'TCP', from: '172.16.0.9:4003', ...to });
+    world.sync(before, after);
+    world.sync(after, { ...after, endings: undefined });
+    await world.clock.pass(100);
+    expect(world.events.map(({ kind }) => kind)).not.toContain('failed');
+    expect(world.conntrack.texts).toHaveLength(3);
   });
 
   it('deletes at the start the entries of endpoints that were removed while no process ran', async () => {
