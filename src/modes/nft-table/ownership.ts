@@ -3,7 +3,8 @@
  * out when others flush the ruleset. They outlive the process, and the next one takes them over.
  */
 import { checkTransaction } from '../../kernel/dry-run.ts';
-import { KernelError } from '../../kernel/errors.ts';
+import { isNoAnswer, KernelError } from '../../kernel/errors.ts';
+import { refusal } from '../../kernel/failures.ts';
 import type { ApplyResult, Kernel, TableName } from '../../kernel/kernel.ts';
 import { NFT_TABLE } from '../../kernel/nft/constants.ts';
 import { findTable } from '../../kernel/nft/find-table.ts';
@@ -90,10 +91,14 @@ export class TableOwnership implements OwnTables {
   }
 }
 
+/** @throws KernelError where the refusal is of no op, or of a lack of memory: it decides nothing. */
 async function knowsOwnership(kernel: Kernel, family: number): Promise<boolean> {
   const table = { family, table: `fairlead-probe-${process.pid}` };
   const writer = new RecordWriter(nftOps);
   const own = writer.write('tableOwn', { ...table, comment: '' });
   const result = await checkTransaction(kernel, writer.finish());
-  return result.kind === 'applied' || result.failures.every(({ op }) => op !== own);
+  if (result.kind === 'applied') return true;
+  const [failure] = result.failures;
+  if (failure!.op === own && !isNoAnswer(failure!.code)) return false;
+  throw refusal('nft.table.own', `table ${familyWord(family)} ${table.table}`, failure!);
 }

@@ -62,6 +62,22 @@ describe('the ownership of a table', () => {
     expect(ownership.exposed).toEqual([table]);
   });
 
+  it.for([
+    ['of no op', undefined],
+    ['of an op', 0],
+  ])('is asked about again after a lack of memory, which the kernel reports %s', async ([, op]) => {
+    for (const isKnown of [true, false]) {
+      const kernel = new FakeKernel();
+      kernel.hasOwnership = isKnown;
+      kernel.failNext({ code: 'ENOMEM', ...(op !== undefined && { op: Number(op) }) });
+      const ownership = new TableOwnership(layout, true);
+      const prepare = () => ownership.prepare(kernel, async (ops) => kernel.applyNow(ops));
+      await expect(prepare()).rejects.toMatchObject({ code: 'ENOMEM' });
+      await prepare();
+      expect(ownership.op).toBe(isKnown ? 'tableOwn' : 'tableAdd');
+    }
+  });
+
   it('is not added to a table without an owner, and not used if disabled', async () => {
     const kernel = new FakeKernel();
     make(kernel, await start(kernel, false));
