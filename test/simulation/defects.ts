@@ -98,8 +98,8 @@ export const defects: readonly Defect[] = [
   {
     name: 'packets follow the lists before these are complete',
     file: 'state/store.ts',
-    from: "return this.#synced.has('services') && this.#synced.has('endpointslices');",
-    to: "return this.#synced.has('services') || this.#synced.has('endpointslices');",
+    from: "this.#isSynced = this.#synced.has('services') && this.#synced.has('endpointslices');",
+    to: "this.#isSynced = this.#synced.has('services') || this.#synced.has('endpointslices');",
   },
   {
     name: 'what was planned in a refused batch is taken for in force',
@@ -193,8 +193,8 @@ export const defects: readonly Defect[] = [
   {
     name: 'a program that starts takes what it has read for the newest',
     file: 'sync/snapshots.ts',
-    from: 'const isStale = ahead === undefined || (await ruleset.movedByOthers(ahead.readAt, reader));',
-    to: 'const isStale = ahead === undefined || (await ruleset.movedByOthers(ahead.readAt, reader), false);',
+    from: 'const isStale = ahead === undefined || (await ruleset.movedByOthers(ahead.readAt, kernel));',
+    to: 'const isStale = ahead === undefined || (await ruleset.movedByOthers(ahead.readAt, kernel), false);',
   },
   {
     name: 'a frontend that a Service leaves passes to no other',

@@ -91,7 +91,7 @@ export class TableOwnership implements OwnTables {
   }
 }
 
-/** @throws KernelError where the refusal is of no op, or of a lack of memory: it decides nothing. */
+/** @throws KernelError where the refusal is of no op, or of a lack of memory: it says nothing. */
 async function knowsOwnership(kernel: Kernel, family: number): Promise<boolean> {
   const table = { family, table: `fairlead-probe-${process.pid}` };
   const writer = new RecordWriter(nftOps);
