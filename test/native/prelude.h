@@ -1,4 +1,8 @@
 // What most of the native tests include, compiled once (see Makefile).
+
+// Before headers of the kernel, which leave out then what it has defined.
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
