@@ -211,6 +211,19 @@ describe('connections without an answer', () => {
     expect(await foundOf(both, ...entries)).toEqual([[], []]);
   });
 
+  it.each([
+    [262_144, 1],
+    [262_145, 0],
+  ])('in a table of %i entries make %i problems', async (entries, count) => {
+    const table = '/proc/sys/net/netfilter/nf_conntrack';
+    const files = { [`${table}_count`]: `${entries}`, [`${table}_max`]: '1000000' };
+    await started(both, { host: { ...filesOf(files), write: () => {} } });
+    app.conntrack.add(...tried(5, '10.244.1.6:8080'));
+    await ofWeb();
+    await later(2000);
+    expect(await ofWeb()).toHaveLength(count);
+  });
+
   it('of UDP are one only where another endpoint answers', async () => {
     const cluster = (web() + endpoints(both) + node).replaceAll(
       'name: http,',
