@@ -19,4 +19,14 @@ export const equivalents: readonly {
     name: 'if (at > 0) await clock.turn(); | at > 0 -> at >= 0',
     why: 'One more turn of the event loop before the first deletions.',
   },
+  {
+    file: 'src/sync/family.ts',
+    name: "signal.addEventListener('abort', stop, { once: true }); | true -> false",
+    why: 'A signal aborts once.',
+  },
+  {
+    file: 'src/sync/tracked.ts',
+    name: 'if (holders.size === 0) continue; | continue; -> ',
+    why: 'Looks for frontends where there are none.',
+  },
 ];

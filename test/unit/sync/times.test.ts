@@ -1,6 +1,8 @@
 /** Times that the sync loop keeps, each to the millisecond. */
 import { describe, expect, it } from 'vitest';
 import { KernelError } from '../../../src/kernel/errors.ts';
+import { contradictsBelief } from '../../../src/sync/applier.ts';
+import { joined } from '../../../src/sync/cause.ts';
 import { Quarantine } from '../../../src/sync/quarantine.ts';
 import { address } from '../state/build.ts';
 import { refusal, ToyClock } from './double.ts';
@@ -112,5 +114,27 @@ describe('what is done later', () => {
     expect(world.kernel.reads).toBe(reads);
     await world.clock.pass(1);
     expect(world.kernel.reads).toBe(reads + 1);
+  });
+});
+
+describe('what happens to a batch', () => {
+  it('has the causes of both of two changes, since the first of them came', () => {
+    const [earlier, later] = [1, 2].map((ms) => {
+      return { receivedMs: ms, resolvedMs: ms, triggerTimesMs: [ms] };
+    });
+    expect(joined(earlier, later)).toEqual({ ...earlier, triggerTimesMs: [1, 2] });
+    expect([joined(undefined, later), joined(earlier, undefined)]).toEqual([later, earlier]);
+  });
+
+  it.each([
+    ...['ENOENT', 'EEXIST', 'ERESTART', 'ESRCH', 'EADDRNOTAVAIL', 'ENODEV'].map((code) => [
+      code,
+      true,
+    ]),
+    ...['ENOMEM', 'EINVAL', 'EPERM'].map((code) => [code, false]),
+  ])('contradicts what we know of the kernel if it fails with %s: %s', (code, expected) => {
+    const failure = { op: 0, entry: undefined, code: String(code), message: '' };
+    expect(contradictsBelief(failure)).toBe(expected);
+    expect(contradictsBelief({ ...failure, isOfSocket: true })).toBe(false);
   });
 });
