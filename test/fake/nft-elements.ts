@@ -59,9 +59,7 @@ export class ElementWriter {
 
   #count({ verdict }: Element, step: 1 | -1): void {
     if (verdict === undefined || verdict.chain === '') return;
-    const reference = `chain ${verdict.chain}`;
-    const { uses } = this.#table;
-    this.#journal.set(uses, reference, (uses.get(reference) ?? 0) + step);
+    this.#journal.count(this.#table.uses, `chain ${verdict.chain}`, step);
   }
 
   #checkKey({ key, flags }: Element): void {

@@ -119,6 +119,13 @@ export class Journal {
     this.#undo.push(() => map.set(key, before));
   }
 
+  /** Counts one reference more, or one less. */
+  count(uses: Map<string, number>, reference: string, step: 1 | -1): void {
+    const count = (uses.get(reference) ?? 0) + step;
+    if (count === 0) this.delete(uses, reference);
+    else this.set(uses, reference, count);
+  }
+
   rollback(): void {
     for (const undo of this.#undo.reverse()) undo();
     this.#undo.length = 0;

@@ -256,7 +256,7 @@ export class Transaction {
 
   #refer({ uses }: Table, { expressions }: Rule, step: 1 | -1): void {
     for (const reference of referencesOf(readRule(expressions))) {
-      this.#journal.set(uses, reference, (uses.get(reference) ?? 0) + step);
+      this.#journal.count(uses, reference, step);
     }
   }
 

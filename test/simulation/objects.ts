@@ -116,6 +116,31 @@ export class ObjectLife {
     store.onEvent(resource, { version, before, after: undefined });
   }
 
+  /** Services come that no run has had before. The result has them go. */
+  pass(round: number, count: number): () => void {
+    const names = Array.from({ length: count }, (_, n) => `passing-${round}-${n}`);
+    for (const [n, name] of names.entries()) {
+      const clusterIP = `10.96.${20 + 2 * round + (n >> 8)}.${n & 0xff}`;
+      const port = { name: 'p', port: 80, protocol: 'UDP' };
+      const spec = { type: 'ClusterIP', clusterIP, clusterIPs: [clusterIP], ports: [port] };
+      const labels = { 'kubernetes.io/service-name': name };
+      const address = `10.244.${40 + 2 * round + (n >> 8)}.${n & 0xff}`;
+      this.#store.apply({ kind: 'Service', metadata: metadata(name), spec });
+      this.#store.apply({
+        ...{ kind: 'EndpointSlice', metadata: metadata(name, { labels }), addressType: 'IPv4' },
+        endpoints: [{ addresses: [address], nodeName: 'node-2' }],
+        ports: [{ ...port, port: 8080 }],
+      });
+    }
+    return () => {
+      for (const name of names) {
+        for (const resource of ['services', 'endpointslices'] as const) {
+          this.#store.delete(resource, `shop/${name}`);
+        }
+      }
+    };
+  }
+
   /** A Service with hundreds of endpoints comes, changes in all of them, or goes. */
   large(random: Random): void {
     const isThere = this.#store.objects('services').has('shop/large');

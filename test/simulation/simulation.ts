@@ -20,6 +20,7 @@ import { FakeKernel } from '../fake/kernel.ts';
 import { address } from '../unit/state/build.ts';
 import { Clients } from './clients.ts';
 import { difference, gaugesIn, linesOf, words } from './comparison.ts';
+import { Growth } from './growth.ts';
 import { Illness } from './illness.ts';
 import { Machine, NamespaceLock } from './machine.ts';
 import { FakeNetwork } from './network.ts';
@@ -52,7 +53,8 @@ type Check =
   | 'promptness'
   | 'failure detection'
   | 'ends'
-  | 'quiet';
+  | 'quiet'
+  | 'collections';
 
 export class Finding extends Error {
   readonly check: Check;
@@ -83,6 +85,12 @@ const promptMs = 1000;
 /** An endpoint that fails its probes gets no new connections after this time, and is back after. */
 const ejectedMs = 20_000;
 const returnedMs = 60_000;
+/** What has gone is remembered no longer than this, or only with a thousand others. */
+const forgottenMs = 300_000;
+/** Services that come and go together, how often, and after how many times histories are full. */
+const passing = 250;
+const rounds = 7;
+const fullAfter = 5;
 /** A process that is asked to end has ended within this time, whatever the world is like. */
 const stopMs = 10_000;
 
@@ -150,6 +158,8 @@ export class Simulation {
   readonly checks = new Map<Check, number>();
   #program: NodeProgram;
   #port = 1;
+  /** At its end, collections are measured. */
+  readonly #measures: boolean;
   /** Until then, flows may fail: from a flush to its repair. */
   #excusedMs = 0;
   /** A check that failed within the program's own turn. */
@@ -173,6 +183,7 @@ export class Simulation {
     this.#log = log;
     const worldRandom = new Random(seed + 3);
     this.#detects = seed % 3 === 2;
+    this.#measures = seed % 4 === 1;
     const fixed = { failureDetection: this.#detects ? 'by-annotation' : 'off' };
     this.#machine = new Machine(mode, worldRandom, this.#kernel, fixed);
     const of = { time: this.#time, machine: this.#machine };
@@ -249,6 +260,7 @@ export class Simulation {
       for (let i = 0; i < steps; i += 1) await this.#step();
       await this.#calm();
     }
+    if (this.#measures) await this.#growth();
     this.#program.kill();
   }
 
@@ -596,6 +608,21 @@ export class Simulation {
       return `it wrote ${written} times in a quiet time: ${this.#lastOps}`;
     });
     if (this.counts.steps % 2 === 0) await this.#restart();
+  }
+
+  /** Once histories are full, Services that come and go leave nothing behind. */
+  async #growth(): Promise<void> {
+    const growth = new Growth();
+    for (let round = 0; round < rounds; round += 1) {
+      const go = this.#life.pass(round, passing);
+      await this.#pass(10_000);
+      go();
+      await this.#pass(forgottenMs);
+      if (round >= fullAfter - 1) growth.measure();
+    }
+    // What is remembered of Services is bounded in bytes (serve/ask/service-history.ts).
+    const found = growth.growing(passing / 2).filter((words) => !/",\["\[\d+,/.test(words));
+    this.#check('collections', found.length === 0, () => `they grow: ${found.join('\n')}`);
   }
 
   /** An endpoint that does not answer gets no new connections, until it answers again. */
