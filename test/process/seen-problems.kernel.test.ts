@@ -110,4 +110,4 @@ test('problems names what the machine, its sockets and its connections do, until
     `table ip ports { chain hosts { ${hostPort}; }; chain pre { ${hook}; }; }`,
   );
   await isSaid(/^hosted rule_in_the_way: A rule of another program /);
-}, 300_000);
+}, 900_000);
