@@ -24,7 +24,7 @@ export async function manifests(): Promise<string> {
   for (const services of sizes) {
     const { all, main } = await inNamespace('files', (namespace) => measure(services, namespace));
     const each = [all, main].map((ms) => number(ms / (perSecond * seconds)));
-    rows.push([number(services), ...each]);
+    rows.push([String(services), ...each]);
   }
   const title = `A Service changes in its file, ${perSecond} times a second, and another file has Services of ${endpoints} endpoints; ms of processor time for each`;
   return `${title}\n\n${table(['Services', 'process', 'main thread'], rows)}`;
