@@ -508,12 +508,6 @@ export const defects: readonly Defect[] = [
     to: 'if (outMs >= trialMs && evidence.answeredMs >= sinceMs + leastMs) return',
   },
   {
-    name: 'a table that another process owns is taken for ours',
-    file: 'modes/nft-table/ownership.ts',
-    from: 'if (owner !== 0 && !kernel.isOwn(owner)) {',
-    to: "if (this.#comment === '') {",
-  },
-  {
     name: 'the first reading of addresses waits for the Node',
     file: 'host/interfaces.ts',
     from: 'this.#last = options.read();',

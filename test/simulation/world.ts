@@ -153,8 +153,7 @@ export class World {
         await this.#refused();
         break;
       case 'lingering process':
-        await subject.end('kill', random.below(20_000));
-        await subject.begin();
+        await this.#outlive(random.below(20_000));
         break;
       case 'descriptors short':
       case 'memory short':
@@ -295,6 +294,17 @@ export class World {
     clients.forget();
   }
 
+  /** The program is killed, and its tables stay its own while the next one has to change them. */
+  async #outlive(lingersMs: number): Promise<void> {
+    const { life, random, subject } = this.#options;
+    await subject.end('kill', lingersMs);
+    await subject.begin();
+    for (let i = 0; i < 4; i += 1) {
+      life.step();
+      await subject.pass((random.next() * lingersMs) / 2);
+    }
+  }
+
   /** For a while, another program changes ours again and again, as a second proxy would. */
   async #compete(): Promise<void> {
     const { life, random, subject, time } = this.#options;
@@ -306,17 +316,21 @@ export class World {
     }
   }
 
+  async #startAgain(): Promise<void> {
+    await this.#options.subject.end('kill');
+    await this.#options.subject.begin();
+  }
+
   async #shortage(of: 'descriptors' | 'memory'): Promise<void> {
     const { life, machine, random, subject } = this.#options;
+    // A process that has just started has read what it needs, and no object yet.
+    if (random.below(2) === 0) await this.#startAgain();
     machine.shortage = of;
     for (let i = random.below(6); i >= 0; i -= 1) {
       if (subject.isExcused) subject.excuse(Number.POSITIVE_INFINITY);
       machine.moveAddress();
       life.step();
-      if (random.below(4) === 0) {
-        await subject.end('kill');
-        await subject.begin();
-      }
+      if (random.below(4) === 0) await this.#startAgain();
       await subject.pass(random.below(10_000));
     }
     machine.shortage = 'nothing';
