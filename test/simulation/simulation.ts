@@ -543,6 +543,7 @@ export class Simulation {
     this.#lock.release(String(program.port));
     this.#clients.areUnwatched = true;
     this.#life.settle();
+    this.#life.areServersKnown = false;
     this.#replica.settle();
   }
 
