@@ -4,8 +4,8 @@ import type { Job } from './arguments.ts';
 /** Where a kube-proxy for benchmarks is in the guest; KUBE_PROXY says where it is outside. */
 export const guestKubeProxy = '/usr/local/bin/kube-proxy';
 
-/** Vitest's project that runs in a guest. */
-export const suiteProjects: readonly string[] = ['--project', 'vm'];
+/** Vitest's projects that run in a guest. */
+export const suiteProjects: readonly string[] = ['--project', 'kernel*', '--project', 'vm'];
 
 /**
  * The shell script that the guest runs in the folder of the project.
