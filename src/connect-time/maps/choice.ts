@@ -1,6 +1,6 @@
 /** Checks whether this machine can translate connections at connect time, and removes programs. */
 import { randomBytes } from 'node:crypto';
-import { isKernelError } from '../../kernel/errors.ts';
+import { isKernelError, isNoAnswer } from '../../kernel/errors.ts';
 import { applyAll } from '../../kernel/failures.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
@@ -107,8 +107,9 @@ async function lackOf(
     await kernel.dump({ kind: 'bpfProbe', ...at, ...askedOf(placement, false) });
     return undefined;
   } catch (error) {
-    if (isKernelError(error)) return error.message;
-    throw error;
+    if (!isKernelError(error)) throw error;
+    // What a kernel refuses later that is short of memory now is tried again then.
+    return isNoAnswer(error.code) ? undefined : error.message;
   }
 }
 

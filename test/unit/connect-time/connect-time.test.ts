@@ -9,6 +9,7 @@ import type { FolderFiles, HostFiles } from '../../../src/host/files.ts';
 import { kernelOps } from '../../../src/kernel/ops.ts';
 import { readRecords } from '../../../src/kernel/records.ts';
 import type { Change } from '../../../src/state/change.ts';
+import { kernelRefusal } from '../../fake/conntrack.ts';
 import { configOf, Running, serveWeb } from '../agent/running.ts';
 import { node, ready, service, slice } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
@@ -53,6 +54,18 @@ it.each([
     expect(app.kernel.ruleset()).toContain('10.96.0.1 .');
   },
 );
+
+it('connect-time translation is active although the kernel was short of memory when asked', async () => {
+  const app = new Running(await configOf(manifests, '--connect-time=host'));
+  const dump = app.kernel.dump.bind(app.kernel);
+  app.kernel.dump = async (request, take) => {
+    if (request.kind === 'bpfProbe') throw kernelRefusal('ENOMEM');
+    return dump(request, take);
+  };
+  await app.start({ connectTime });
+  await serveWeb(app);
+  expect(links(app)).toEqual([ownSockets, ownSockets]);
+});
 
 it('connect-time translation follows changes of the configuration while running', async () => {
   const app = await running('all');
