@@ -289,7 +289,9 @@ export class Simulation {
         this.#checkFlows();
       },
       log: (line) => {
-        this.#log(`${isSubject ? '' : 'fresh: '}${line}`);
+        // Names of probes have the id of this process.
+        const same = line.replaceAll(`-${process.pid}`, '-pid');
+        this.#log(`${isSubject ? '' : 'fresh: '}${same}`);
         const isBlame = line.includes('Kernel rejected Service port');
         this.#isAside ||= isSubject && isBlame;
         this.#note('nothing is blamed', !isBlame || this.#mayBlame, () => line);
