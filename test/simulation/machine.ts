@@ -84,7 +84,9 @@ export class Machine {
   /** A file of the machine. */
   readonly read = (path: string): string | undefined => {
     this.#needDescriptor();
-    return path === '/proc/net/route' ? 'Iface\neth0 00000000 0 3 0 0 0 00000000' : undefined;
+    return path === '/proc/net/route'
+      ? 'Iface\neth0\t00000000\t0\t3\t0\t0\t0\t00000000'
+      : undefined;
   };
 
   readonly enabledFamilies = (): readonly Family[] => {
