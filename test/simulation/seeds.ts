@@ -17,10 +17,8 @@ export const keptSeeds: readonly [KeptSeed, ...KeptSeed[]] = [
   { mode: 'nftables', seed: 2, hours: '1' },
   { mode: 'iptables', seed: 2, hours: '0.5' },
   { mode: 'iptables', seed: 1, hours: '0.5' },
-  { mode: 'iptables', seed: 3, hours: '1' },
   { mode: 'ipvs', seed: 1, hours: '0.5' },
   { mode: 'ipvs', seed: 2, hours: '0.5' },
-  { mode: 'ipvs', seed: 3, hours: '1' },
   { mode: 'ipvs', seed: 10, hours: '1' },
   { mode: 'ipvs', seed: 15, hours: '1' },
 ];
