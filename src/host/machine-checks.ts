@@ -20,6 +20,7 @@ export interface MachineUse {
 }
 
 export function checkMachine(machine: FolderFiles, use: MachineUse): Finding[] {
+  if (use.families.length === 0) return [];
   return [
     ...use.families.flatMap((family) => checkForwarding(machine, family, use)),
     ...(use.isTracked ? bridges(machine, use) : []),
@@ -61,18 +62,23 @@ function bridges(machine: FolderFiles, use: MachineUse): Finding[] {
 
 /** Bridges to which the routes to pods lead; where that is not known, all. */
 function podBridges(machine: FolderFiles, { podCIDRs }: MachineUse): string[] {
-  const names = podCIDRs.length === 0 ? machine.list(links) : devicesTo(machine, podCIDRs);
-  return names.filter((link) => machine.read(`${links}/${link}/bridge/bridge_id`) !== undefined);
+  const isBridge = (link: string): boolean =>
+    machine.read(`${links}/${link}/bridge/bridge_id`) !== undefined;
+  const all = machine.list(links).filter(isBridge);
+  // A node without bridges may have many thousands of routes.
+  if (all.length === 0 || podCIDRs.length === 0) return all;
+  const devices = devicesTo(machine, podCIDRs);
+  return all.filter((bridge) => devices.has(bridge));
 }
 
-function devicesTo(machine: ReadableFiles, blocks: readonly CIDR[]): string[] {
+function devicesTo(machine: ReadableFiles, blocks: readonly CIDR[]): ReadonlySet<string> {
   const devices = routesOf(machine).filter(({ block, family, prefixLength }) =>
     blocks.some((one) => {
       if (one.address.family !== family || prefixLength < one.prefixLength) return false;
       return cidrContains(one, Address.from(Buffer.from(block, 'latin1')));
     }),
   );
-  return [...new Set(devices.map(({ device }) => device))];
+  return new Set(devices.map(({ device }) => device));
 }
 
 const filterOf = { IPv4: 'iptables', IPv6: 'ip6tables' } as const;

@@ -46,6 +46,8 @@ interface RouteEntry {
   /** `*` or `lo` where packets do not leave. */
   readonly device: string;
   readonly isDead: boolean;
+  /** It is for packets of some senders alone. */
+  readonly hasSource: boolean;
 }
 
 /** Reads a line of the file; undefined: the line has no route. */
@@ -60,7 +62,7 @@ function parseIPv4(line: string): RouteEntry | undefined {
   const prefixLength = bitsOf(Number.parseInt(mask, 16));
   // The kernel prints both as numbers of its own byte order: on machines of ours, the last first.
   const block = Buffer.from(destination, 'hex').reverse().toString('latin1');
-  return { family: 'IPv4', block, prefixLength, device, isDead: device === '*' };
+  return { family: 'IPv4', block, prefixLength, device, isDead: device === '*', hasSource: false };
 }
 
 const word = /^[0-9A-F]{8}$/;
@@ -78,13 +80,14 @@ const rejects = 0x200;
 function parseIPv6(line: string): RouteEntry | undefined {
   const columns = line.trimEnd().split(' ');
   const [destination = '', length = '', , sourceLength, , , , , flags = ''] = columns;
-  if (!/^[0-9a-f]{32}$/.test(destination) || sourceLength !== '00') return undefined;
+  if (!/^[0-9a-f]{32}$/.test(destination)) return undefined;
   return {
     family: 'IPv6',
     block: Buffer.from(destination, 'hex').toString('latin1'),
     prefixLength: Number.parseInt(length, 16),
     device: columns.at(-1)!,
     isDead: (Number.parseInt(flags, 16) & rejects) !== 0,
+    hasSource: sourceLength !== '00',
   };
 }
 
@@ -97,7 +100,8 @@ export type IsSuspect = (latin1: string, at: number) => boolean;
  */
 export function suspectsOf(family: Family, entries: Iterable<RouteEntry>): IsSuspect | undefined {
   const lengths = new Map<number, Map<string, boolean>>();
-  for (const { block, isDead, prefixLength } of entries) {
+  for (const { block, hasSource, isDead, prefixLength } of entries) {
+    if (hasSource) continue;
     const blocks = lengths.get(prefixLength) ?? new Map<string, boolean>();
     lengths.set(prefixLength, blocks);
     const prefix = prefixOf(block, prefixLength);

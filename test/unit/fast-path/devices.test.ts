@@ -40,8 +40,14 @@ describe('the devices of the fast path', () => {
     const zero = '0'.repeat(32);
     const route = `${zero} 00 ${zero} 00 fe80${'0'.repeat(28)} 00000400 1 0 00000003     ens4`;
     const reject = `${zero} 00 ${zero} 00 ${zero} ffffffff 1 0 00200200       lo`;
-    const files = { '/proc/net/route': 'Iface', '/proc/net/ipv6_route': `${route}\n${reject}` };
-    expect(devices([link('lo', 1), link('ens3', 2), link('ens4', 3)], files)).toBe('ens4');
+    // A provider's route, for packets from its own addresses alone.
+    const ofSource = route.replace(`${zero} 00 fe80`, `2001${'0'.repeat(28)} 20 fe80`);
+    const files = {
+      '/proc/net/route': 'Iface',
+      '/proc/net/ipv6_route': `${route}\n${ofSource.replace('ens4', 'ens5')}\n${reject}`,
+    };
+    const links = [link('lo', 1), link('ens3', 2), link('ens4', 3), link('ens5', 4)];
+    expect(devices(links, files)).toBe('ens4 ens5');
   });
 
   it('leave out links that are down', () => {

@@ -88,6 +88,7 @@ const off = { '/proc/sys/net/bridge/bridge-nf-call-iptables': '0' };
 
 it.each<[string, Files, Partial<MachineUse>]>([
   ['all is right', {}, {}],
+  ['no Services', { ...off, ...bridge('cni0', { veth1: '0' }) }, { families: [] }],
   ['a family without Services', { '/proc/sys/net/ipv4/ip_forward': '0' }, { families: ['IPv6'] }],
   ['pods whose connections are translated when they are made', off, { isTracked: false }],
   [

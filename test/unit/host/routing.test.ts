@@ -52,6 +52,11 @@ describe('an address is suspect', () => {
     expect(judged('IPv6', [...ipv6, ipv6Default], 'fd00::1', 'fd00:0:0:1::1')).toEqual(['fd00::1']);
   });
 
+  it('in IPv6 if the only route is for packets of some senders', () => {
+    const ofSource = ipv6Default.replace(`${zero} 00 fe80`, `${zero} 40 fe80`);
+    expect(judged('IPv6', [noRoute, ofSource], '2001:db8::1')).toEqual(['2001:db8::1']);
+  });
+
   it('never if there is a default route, and no route rejects', () => {
     expect(judged('IPv4', ipv4.slice(0, 2))).toBeUndefined();
     expect(judged('IPv6', [noRoute, ipv6Default])).toBeUndefined();
