@@ -12,20 +12,28 @@ import {
   oneOf,
   text,
 } from './schema.ts';
-import { familyName, protocolName } from './status.ts';
+import { familyName, frontendName, protocolName } from './status.ts';
 
 const tried = object({
   port: field(text),
   protocol: field(protocolName),
   family: field(familyName),
   to: field(text, 'Address and port.'),
-  what: field(oneOf('endpoint', 'service'), '`service`: the ClusterIP.'),
-  used: maybe(flag, 'Connections of some clients go to this endpoint.'),
+  what: field(
+    oneOf('endpoint', 'service', 'health check'),
+    '`service`: a frontend. `health check`: the node port that load balancers ask.',
+  ),
+  frontend: maybe(frontendName),
+  pod: maybe(text),
+  node: maybe(text, 'Of the endpoint.'),
+  used: maybe(flag, 'Connections of some clients, or of this node, go there.'),
   answer: field(
     oneOf(
       'connected',
       'answered',
       'refused',
+      'reset',
+      'too_large',
       'timeout',
       'silent',
       'no_route',
@@ -34,9 +42,14 @@ const tried = object({
       'prohibited',
       'failed',
     ),
-    '`silent`: no answer to a datagram, which may be right. `refused`: by a reset or ICMP.',
+    '`silent`: no answer to a datagram, which may be right. `refused`: by a reset or ICMP. `reset`: after it was accepted. `too_large`: packets of `--size` do not get there.',
+  ),
+  speaks: maybe(
+    oneOf('TLS', 'HTTP', 'other', 'nothing'),
+    'With `--speak`: what came back to a greeting of TLS, or to a blank line.',
   ),
   tookMs: field(number),
+  means: maybe(text, 'What this node shows of a failure.'),
   error: maybe(text),
 });
 
@@ -44,8 +57,10 @@ export const serviceCheckSchema = answer('ServiceCheck', {
   namespace: field(text),
   name: field(text),
   healthy: field(flag, 'No connection to a used endpoint, or through the Service, failed.'),
+  problems: field(list(text), 'Known problems of the Service.'),
+  node: field(list(text), 'Known problems of this node’s proxy.'),
   tried: field(list(tried)),
   leftOut: field(count, 'Endpoints that were not tried: too many.'),
-  notes: field(list(text), 'What this check cannot show.'),
+  notes: field(list(text), 'What failures have in common, and what this check cannot show.'),
 });
 export type ServiceCheck = Infer<typeof serviceCheckSchema>;

@@ -108,10 +108,11 @@ const serviceCheck: Command = {
   words: ['service', 'check'],
   aliases: [serviceWords],
   group: 'ask',
-  summary: 'Connect to the endpoints of a Service',
+  summary: 'Connect to a Service and its endpoints',
   meaning:
-    'Connect from this node to each endpoint of a Service and through the Service, and report ' +
-    'which refuse or do not answer. TCP connections are closed immediately; for UDP, a ' +
+    'Connect from this node to each endpoint of a Service and to each of its frontends (ClusterIP, ' +
+    'node port, load balancer, external IP), ask its health-check node port, and report which ' +
+    'refuse or do not answer, and why. TCP connections are closed immediately; for UDP, a ' +
     'datagram is sent: a question of DNS to ports 53 and 5353, else an empty one. At most 100 endpoints, 50 connections a second.',
   exitCodes: `0 no failure, 1 an endpoint in use or the Service fails, ${askExitCodes}`,
   arguments: '[NAMESPACE/]NAME[:PORT]|ADDRESS[:PORT]',
@@ -125,9 +126,23 @@ const serviceCheck: Command = {
       shown: 'DURATION',
       meaning: 'Time to wait for each answer (default 2s, at most 10s).',
     },
+    speak: {
+      shown: '',
+      meaning:
+        'Send a greeting of TLS to endpoints, and a blank line, and show what they speak. ' +
+        'Programs that speak first are sent nothing.',
+    },
+    size: {
+      shown: 'BYTES',
+      meaning: 'Do so with a greeting of this length, too: the MTU of the way may be smaller.',
+    },
     ...noHeadersFlag,
   },
-  examples: ['fairlead service check shop/web', 'fairlead svc check kube-system/kube-dns:53'],
+  examples: [
+    'fairlead service check shop/web',
+    'fairlead svc check kube-system/kube-dns:53',
+    'fairlead service check shop/web --size 1400',
+  ],
   load: () => import('./ask/service-check.ts'),
 };
 

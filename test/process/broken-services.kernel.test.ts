@@ -1,14 +1,19 @@
 /** Each broken Service is named by a command, and packets meet what it says. */
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { clusterIp, POD_A_IP, POD_C_IP } from '../lab/addresses.ts';
+import { clusterIp, NODE_IP, POD_A_IP, POD_B_IP, POD_C_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { DEFAULT_CLUSTER_CIDR } from '../lab/objects.ts';
 import { answerMs, paced } from '../lab/pace.ts';
 import {
+  behindNobody,
   blackhole,
+  crowdedPort,
   guardedIP,
   guardedPort,
+  narrowPort,
+  nobody,
   prohibited,
   type Situation,
   situations,
@@ -26,7 +31,32 @@ beforeAll(async () => {
   await a.listen('TCP', POD_A_IP.IPv4, 8080);
   await a.listen('TCP', POD_A_IP.IPv4, guardedPort);
   await c.listen('TCP', POD_C_IP.IPv4, 8080);
+  await c.listen('TCP', POD_C_IP.IPv4, narrowPort);
+  await a.listen('UDP', POD_A_IP.IPv4, narrowPort);
+  await loseLargePackets();
+  await crowd();
 });
+
+/** On the way to pod-c, as a tunnel with a small MTU does; and datagrams to pod-b. */
+async function loseLargePackets(): Promise<void> {
+  const lossy = (rule: string) =>
+    `table ip lossy { chain in { type filter hook prerouting priority -350; ${rule} drop; }; }`;
+  const { node2, 'pod-b': b } = lab.actors;
+  await node2.run(['nft', '-f', '-'], lossy(`tcp dport ${narrowPort} meta length > 1000`));
+  await b.run(['nft', '-f', '-'], lossy(`ip daddr ${POD_B_IP.IPv4} udp dport ${narrowPort}`));
+}
+
+/** A program of the node that listens and sleeps; connections fill its queue. */
+async function crowd(): Promise<void> {
+  const at = JSON.stringify({ host: NODE_IP.IPv4, port: crowdedPort, backlog: 1 });
+  const sleeps = 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)';
+  const code = `require('net').createServer().listen(${at}, () => { console.log(1); ${sleeps}; })`;
+  const argv = ['netns', 'exec', lab.node.namespace, process.execPath, '-e', code];
+  const child = spawn('ip', argv, { stdio: ['ignore', 'pipe', 'inherit'] });
+  await once(child.stdout, 'data');
+  const to = { address: NODE_IP.IPv4, port: crowdedPort };
+  await lab.actors.node.connect({ protocol: 'TCP', to, timeoutMs: paced(300) }, 4);
+}
 
 afterAll(() => lab.close());
 
@@ -74,6 +104,7 @@ test('a command names the problem of each broken Service', async () => {
   await listens(place.namespace, 10_249);
   await run('ip', ['route', 'add', 'blackhole', blackhole.IPv4]);
   await run('ip', ['route', 'add', 'prohibit', prohibited.IPv4]);
+  await run('ip', ['route', 'add', behindNobody.IPv4, 'via', nobody]);
   const drop = `ip daddr ${POD_A_IP.IPv4} tcp dport ${guardedPort} drop`;
   const hooks = [
     `chain out { type filter hook output priority 10; ${drop}; }`,

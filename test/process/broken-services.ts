@@ -1,5 +1,5 @@
 /** Broken Services of one cluster: what a command says of each, and what its packets meet. */
-import { clusterIp } from '../lab/addresses.ts';
+import { clusterIp, externalIp, lbVip, NODE_IP } from '../lab/addresses.ts';
 import { type KubernetesObject, type ServiceOptions, service, slice } from '../lab/objects.ts';
 import type { Outcome, Protocol } from '../lab/outcome.ts';
 
@@ -48,6 +48,13 @@ const silentPort = [{ port: 8090 }];
 export const blackhole = { IPv4: '10.244.9.9' };
 export const prohibited = { IPv4: '10.244.9.10' };
 const nowhere = { IPv4: '10.244.1.77' };
+/** The test routes it by a machine that is not there. */
+export const behindNobody = { IPv4: '10.244.8.8' };
+export const nobody = '192.168.10.99';
+/** No program accepts connections there. */
+export const crowdedPort = 8099;
+/** Large packets to it are lost on their way, without a word. */
+export const narrowPort = 8092;
 /** A firewall of the test drops what is forwarded to this port. */
 export const guardedPort = 8091;
 /** It drops what is for the first ClusterIP, and redirects what is for the second. */
@@ -60,7 +67,7 @@ export const situations: readonly Situation[] = [
     number: 101,
     objects: one(101, ['pod-a']),
     ask: ['service', 'check', 'default/S'],
-    cause: /10\.244\.1\.2:8080 +endpoint +yes +connected/,
+    cause: /10\.244\.1\.2:8080 +endpoint +node +yes +connected/,
     code: 0,
     meets: ['answered'],
   },
@@ -69,7 +76,7 @@ export const situations: readonly Situation[] = [
     number: 102,
     objects: one(102, ['pod-a'], {}, silentPort),
     ask: ['service', 'check', 'default/S'],
-    cause: /10\.244\.1\.2:8090 +endpoint +yes +refused +\S+ +nothing listens there/,
+    cause: /10\.244\.1\.2:8090 +endpoint +node +yes +refused +\S+ +nothing listens there/,
     meets: ['reset'],
   },
   {
@@ -93,7 +100,8 @@ export const situations: readonly Situation[] = [
     number: 105,
     objects: one(105, ['pod-a', 'pod-b']),
     ask: ['service', 'check', 'default/S'],
-    cause: /1 of 2 endpoints in use failed(?:.|\n)*10\.244\.1\.3:8080 +endpoint +yes +refused/,
+    cause:
+      /1 of 2 endpoints in use failed(?:.|\n)*10\.244\.1\.3:8080 +endpoint +node +yes +refused/,
     from: 'client',
     meets: ['answered', 'reset'],
   },
@@ -114,7 +122,7 @@ export const situations: readonly Situation[] = [
       { port: 8090, protocol: 'UDP' },
     ]),
     ask: ['service', 'check', 'default/S'],
-    cause: /UDP +10\.244\.1\.2:8090 +endpoint +yes +refused/,
+    cause: /UDP +10\.244\.1\.2:8090 +endpoint +node +yes +refused/,
     protocol: 'UDP',
     meets: ['unreachable'],
   },
@@ -123,7 +131,7 @@ export const situations: readonly Situation[] = [
     number: 115,
     objects: one(115, ['pod-b'], { spec: { publishNotReadyAddresses: true } }),
     ask: ['service', 'check', 'S'],
-    cause: /10\.244\.1\.3:8080 +endpoint +yes +refused/,
+    cause: /10\.244\.1\.3:8080 +endpoint +node +yes +refused/,
     from: 'client',
     meets: ['reset'],
   },
@@ -156,7 +164,7 @@ export const situations: readonly Situation[] = [
     number: 127,
     objects: [service('s-127', { clusterIp: v4(127) })],
     ask: ['service', 'check', 'default/S'],
-    cause: /10\.96\.0\.127:80 +Service +refused/,
+    cause: /10\.96\.0\.127:80 +clusterIP +refused +\S+ +it is rejected here: see Problem/,
     meets: ['reset', 'unreachable'],
   },
   {
@@ -172,7 +180,7 @@ export const situations: readonly Situation[] = [
     number: 129,
     objects: one(129, ['pod-a'], {}, [{ port: guardedPort }]),
     ask: ['service', 'check', 'default/S', '--timeout=500ms'],
-    cause: /10\.244\.1\.2:8091 +endpoint +yes +timeout +\S+ +no answer: the pod is gone, or/,
+    cause: /10\.244\.1\.2:8091 +endpoint +node +yes +timeout +\S+ +its address answers at /,
     meets: ['timeout'],
   },
   {
@@ -180,7 +188,8 @@ export const situations: readonly Situation[] = [
     number: 131,
     objects: one(131, [{ at: nowhere, nodeName: 'node' }]),
     ask: ['service', 'check', 'default/S', '--timeout=500ms'],
-    cause: /10\.244\.1\.77:8080 +endpoint +yes +timeout/,
+    cause:
+      /10\.244\.1\.77:8080 +endpoint +node +yes +timeout +\S+ +no machine has its address on cni0/,
     meets: ['timeout', 'unreachable'],
   },
   {
@@ -224,5 +233,63 @@ export const situations: readonly Situation[] = [
     objects: one(138, [{ at: prohibited }]),
     cause: 'Packets do not get to endpoint 10.244.9.10: its route is "prohibit"',
     meets: ['unreachable', 'timeout'],
+  },
+  {
+    name: 'nothing is wrong, and each frontend is tried',
+    number: 139,
+    objects: one(139, ['pod-a'], {
+      ...{ vips: [{ IPv4: lbVip(9).IPv4 }], externalIps: [{ IPv4: externalIp(9).IPv4 }] },
+      ports: [{ port: 80, nodePort: 30_139 }],
+      spec: { type: 'LoadBalancer', externalTrafficPolicy: 'Local', healthCheckNodePort: 30_939 },
+    }),
+    ask: ['service', 'check', 'default/S'],
+    cause: new RegExp(
+      [
+        ...['0 of 1 endpoint in use failed', '0 of 4 connections through the Service failed'],
+        ...[`${clusterIp(139).IPv4}:80 +clusterIP +connected`, ':80 +externalIP +connected'],
+        `${NODE_IP.IPv4}:30139 +nodePort +connected`,
+        ':30939 +health check +answered +\\S+ +load balancers choose this node',
+      ].join('(?:.|\n)*'),
+    ),
+    code: 0,
+    meets: ['answered'],
+  },
+  {
+    name: 'large packets to one of two endpoints are lost',
+    number: 140,
+    objects: one(140, ['pod-c'], {}, [{ port: narrowPort }]),
+    ask: ['service', 'check', 'default/S', '--size=1400', '--timeout=700ms'],
+    cause: /endpoint +node2 +yes +too large .* 1400 bytes do not arrive: the MTU/,
+    meets: ['answered'],
+  },
+  {
+    name: 'a program of the node accepts no connections',
+    number: 141,
+    objects: one(141, [{ at: NODE_IP, nodeName: 'node' }], {}, [{ port: crowdedPort }]),
+    ask: ['service', 'check', 'default/S', '--timeout=700ms'],
+    cause: /endpoint +node +yes +timeout +\S+ +its accept queue is full: \d connections wait/,
+    meets: ['timeout'],
+  },
+  {
+    name: 'the next machine on the way to the endpoint is gone',
+    number: 142,
+    objects: one(142, [{ at: behindNobody, nodeName: 'node2' }]),
+    ask: ['service', 'check', 'default/S', '--timeout=700ms'],
+    cause: `its next hop ${nobody} does not answer on`,
+    meets: ['timeout', 'unreachable'],
+  },
+  {
+    name: 'one of two servers of datagrams is silent',
+    number: 143,
+    objects: one(143, ['pod-b', 'pod-a'], { ports: [{ port: 53, protocol: 'UDP' }] }, [
+      { port: narrowPort, protocol: 'UDP' },
+    ]),
+    ask: ['service', 'check', 'default/S', '--timeout=700ms'],
+    cause:
+      /10\.244\.1\.3:8092 +endpoint +node +yes +timeout +\S+ +other endpoints of this port answer/,
+    protocol: 'UDP',
+    to: { address: clusterIp(143).IPv4, port: 53 },
+    from: 'client',
+    meets: ['answered', 'timeout'],
   },
 ];

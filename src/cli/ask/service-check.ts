@@ -1,48 +1,51 @@
-/** `fairlead service check`: opens connections to the endpoints of a Service, from this node. */
+/** `fairlead service check`: opens connections to a Service and its endpoints, from this node. */
 import type { ServiceCheck } from '../../ask/check.ts';
+import type { Explained } from '../../ask/explanation.ts';
 import { apiVersion } from '../../ask/paths.ts';
 import type { ServiceAnswer } from '../../ask/service.ts';
-import { type Block, bad, type Cell, type Fact, tableIf } from '../../ask/view.ts';
 import { counted } from '../../ask/words.ts';
-import { isFine, reach } from '../../host/reach.ts';
+import { droppedSources } from '../../host/dropped-sources.ts';
+import { interfaceAddresses } from '../../host/interfaces.ts';
 import { joinHostPort } from '../../net/address.ts';
-import { formatPortName } from '../../net/protocol.ts';
 import { blocksText, type Form } from '../../serve/text.ts';
+import { attemptsOf, type NodeAddresses } from '../../tools/check/attempts.ts';
+import { greetingBytesMax } from '../../tools/check/greeting.ts';
+import { type TryOptions, tryOne } from '../../tools/check/trying.ts';
+import { thisMachine } from '../../tools/preflight/machine.ts';
 import type { Given, Run } from '../command.ts';
-import { exitCodes, UsageError } from '../errors.ts';
+import { exitCodes, isUnanswered, UsageError } from '../errors.ts';
 import { durationMs } from '../flags.ts';
 import { writerOf } from '../output.ts';
-import { ask } from './client.ts';
+import { ask, reply } from './client.ts';
 import { serverOf } from './server.ts';
+import { isFailure, viewOf } from './service-check-view.ts';
 import { serviceQuery } from './service-show.ts';
 
 type Tried = ServiceCheck['tried'][number];
-type Port = ServiceAnswer['ports'][number];
 
-/** The most endpoints to try, those in use first. */
-const endpointsMax = 100;
-/** Connections through the Service, for each of its ports: the proxy selects the endpoints. */
-const throughMax = 3;
 /** Concurrent connections. */
 const togetherMax = 8;
 /** The most connections to begin per second. */
 const perSecond = 50;
 const timeoutDefault = '2s';
 const timeoutMaxMs = 10_000;
-
-/** A target: an endpoint of the Service, or one of its ClusterIPs. */
-interface Attempt extends Pick<Tried, 'port' | 'protocol' | 'family' | 'what' | 'used'> {
-  readonly address: string;
-  readonly number: number;
-}
+/** The shortest greeting. */
+const smallBytes = 100;
+const silenceMs = 100;
+/** The most frontends whose failure is explained. */
+const explainedMax = 10;
 
 /** Exit code 1: a connection failed that clients of the Service need. */
 export const run: Run = async (given, io) => {
   const write = await writerOf(given.values.output);
   const query = serviceQuery(given);
-  const timeoutMs = timeoutOf(given);
-  const service = await ask(await serverOf(given), 'service', { ...query, endpoints: '10000' });
-  const found = await check(service, timeoutMs);
+  const options: TryOptions = {
+    ...{ timeoutMs: timeoutOf(given), greetings: greetingsOf(given), silenceMs },
+    ...{ machine: thisMachine(), own: interfaceAddresses() },
+  };
+  const server = await serverOf(given);
+  const service = await ask(server, 'service', { ...query, endpoints: '10000', pods: 'true' });
+  const found = await check(server, service, options);
   const form: Form = { wide: false, headings: given.values['no-headers'] === undefined };
   io.stdout.write(write(found, () => blocksText(viewOf(found), form)));
   return found.healthy ? exitCodes.healthy : exitCodes.unhealthy;
@@ -54,60 +57,108 @@ function timeoutOf({ values: { timeout = timeoutDefault } }: Given): number {
   throw new UsageError(`--timeout ${timeout} is not more than 0s and at most 10s`);
 }
 
-async function check(service: ServiceAnswer, timeoutMs: number): Promise<ServiceCheck> {
-  const { name, namespace, ports } = service;
-  const all = ports.flatMap(endpointsOf);
-  const chosen = all.toSorted((a, b) => Number(b.used) - Number(a.used)).slice(0, endpointsMax);
-  const attempts = [...chosen, ...ports.flatMap(throughService)];
-  const tried = await inParallel(attempts, (attempt) => tryOne(attempt, timeoutMs));
-  const failed = tried.some(({ answer, used }) => used !== false && !isFine(answer));
+function greetingsOf({ values: { size, speak } }: Given): number[] {
+  if (size === undefined) return speak === undefined ? [] : [smallBytes];
+  const bytes = /^\d+$/.test(size) ? Number(size) : 0;
+  if (bytes > smallBytes && bytes <= greetingBytesMax) return [smallBytes, bytes];
+  const range = `${smallBytes + 1} to ${greetingBytesMax}`;
+  throw new UsageError(`--size ${size} is not a number of bytes from ${range}`);
+}
+
+async function check(
+  server: string,
+  service: ServiceAnswer,
+  options: TryOptions,
+): Promise<ServiceCheck> {
+  const { name, namespace, problems } = service;
+  const { problems: node } = await ask(server, 'status', {});
+  const { attempts, leftOut } = attemptsOf(service, await nodeAddresses(server, service));
+  const before = droppedSources(options.machine);
+  const answered = await inParallel(attempts, async (attempt): Promise<Tried> => {
+    const { address, number, ...shown } = attempt;
+    const to = joinHostPort(address, number);
+    if (attempt.what === 'health check') return { ...shown, to, ...(await asked(to, options)) };
+    return { ...shown, to, ...(await tryOne(attempt, options)) };
+  });
+  const tried = await explained(server, service, answered.map(compared));
+  const dropped = (droppedSources(options.machine) ?? 0) - (before ?? 0);
   return {
     apiVersion,
     kind: 'ServiceCheck',
-    ...{ namespace, name },
-    healthy: !failed && tried.length > 0,
-    tried: tried.sort((a, b) => order(ports, a) - order(ports, b)),
-    leftOut: all.length - chosen.length,
-    notes: notesOf(service, tried),
+    ...{ namespace, name, problems, node, leftOut },
+    healthy: tried.length > 0 && !tried.some(isFailure),
+    tried,
+    notes: notesOf(service, tried, options, dropped),
   };
 }
 
-/** By port, the Service's ClusterIPs after its endpoints. */
-function order(ports: readonly Port[], { family, port, protocol, what }: Tried): number {
-  const at = ports.findIndex((one) => {
-    return one.name === port && one.protocol === protocol && one.family === family;
-  });
-  return 2 * at + (what === 'service' ? 1 : 0);
+/** Silence of a server of datagrams is a failure where another one of the port answers. */
+function compared(one: Tried, _: number, all: readonly Tried[]): Tried {
+  const isAnswered = ({ answer, family, port, what }: Tried): boolean =>
+    answer === 'answered' && what === 'endpoint' && port === one.port && family === one.family;
+  if (one.answer !== 'silent' || one.what !== 'endpoint' || !all.some(isAnswered)) return one;
+  return { ...one, answer: 'timeout', means: 'other endpoints of this port answer' };
 }
 
-function endpointsOf({ endpoints, family, name, protocol }: Port): Attempt[] {
-  if (protocol === 'SCTP') return [];
-  return endpoints.map(({ address, port: number, usedBy }) => {
-    const used = usedBy.length > 0;
-    return { port: name, protocol, family, what: 'endpoint', used, address, number };
+/** As explain says: an address of this node that accepts node ports, of each family. */
+async function nodeAddresses(server: string, service: ServiceAnswer): Promise<NodeAddresses> {
+  const { name, namespace, ports } = service;
+  const port = ports.find(({ frontends }) => frontends.some(({ kind }) => kind === 'nodePort'));
+  if (port === undefined) return new Map();
+  const to = `${namespace}/${name}:${port.port}/${port.protocol}`;
+  const { also = [], ...first } = await ask(server, 'explain', { to, from: 'outside' });
+  const own = [first, ...also].filter(({ service: one }) => one?.frontend === 'nodePort');
+  return new Map(own.map((one) => [one.to.family, one.to.address]));
+}
+
+/** Asks a health-check node port, as load balancers do. */
+async function asked(
+  to: string,
+  { timeoutMs }: TryOptions,
+): Promise<Pick<Tried, 'answer' | 'means' | 'tookMs'>> {
+  const beginMs = performance.now();
+  const took = (): number => Math.round(10 * (performance.now() - beginMs)) / 10;
+  try {
+    const { body } = await reply(`http://${to}/healthz`, to, timeoutMs);
+    const [, count] = /"localEndpoints":\s*(\d+)/.exec(body) ?? [];
+    if (count === undefined) throw new Error('another program answers there');
+    const means = `load balancers ${count === '0' ? 'leave this node out' : 'choose this node'}`;
+    return { answer: 'answered', means, tookMs: took() };
+  } catch (error) {
+    return { answer: 'failed', means: (error as Error).message, tookMs: took() };
+  }
+}
+
+/** With what the proxy does with packets of this node to frontends that do not answer. */
+async function explained(
+  server: string,
+  { problems, sourceRanges }: ServiceAnswer,
+  tried: readonly Tried[],
+): Promise<Tried[]> {
+  const known = new Map<string, Explained | undefined>();
+  const failed = tried.filter((one) => one.what === 'service' && isFailure(one));
+  for (const { protocol, to } of failed) {
+    const target = `${to}/${protocol}`;
+    if (known.has(target) || known.size === explainedMax) continue;
+    const answer = ask(server, 'explain', { to: target, from: 'node' });
+    known.set(target, await answer.catch(unlessUnanswered));
+  }
+  return tried.map((one) => {
+    const found = failed.includes(one) ? known.get(`${one.to}/${one.protocol}`) : undefined;
+    if (found === undefined) return one;
+    const { outcome, summary, warnings } = found;
+    // It is for the clients that the Service names.
+    const isForOthers = outcome === 'dropped' && sourceRanges.length > 0;
+    const refused = problems.length === 0 ? summary : `it is ${outcome} here: see Problem`;
+    const means = outcome === 'endpoint' ? (warnings[0] ?? rightRules) : refused;
+    return { ...one, means, ...(isForOthers && { used: false }) };
   });
 }
 
-function throughService({ cluster, family, frontends, local, name, protocol }: Port): Attempt[] {
-  const own = frontends.find(({ heldBy, kind }) => kind === 'clusterIP' && heldBy === undefined);
-  if (own?.address === undefined || protocol === 'SCTP') return [];
-  const { address, port: number } = own;
-  const times = Math.min(throughMax, Math.max(1, cluster, local));
-  return Array.from({ length: times }, (): Attempt => {
-    return { port: name, protocol, family, what: 'service', address, number };
-  });
-}
+const rightRules = 'rules lead to an endpoint: it fails, or something on the way drops packets';
 
-async function tryOne(attempt: Attempt, timeoutMs: number): Promise<Tried> {
-  const { address, family, number, port, protocol, used, what } = attempt;
-  const reached = await reach(protocol, { address, family, port: number }, timeoutMs);
-  const { answer, error, tookMs } = reached!;
-  return {
-    ...{ port, protocol, family, to: joinHostPort(address, number), what },
-    ...(used === undefined ? {} : { used }),
-    ...{ answer, tookMs: Math.round(tookMs * 10) / 10 },
-    ...(error === undefined ? {} : { error }),
-  };
+function unlessUnanswered(error: unknown): undefined {
+  if (!isUnanswered(error)) throw error;
 }
 
 /** Runs a limited number concurrently and per second. Results keep the order. */
@@ -126,85 +177,41 @@ async function inParallel<T, R>(items: readonly T[], act: (item: T) => Promise<R
   return results;
 }
 
-function notesOf({ ports }: ServiceAnswer, tried: readonly Tried[]): string[] {
-  const has = (protocol: Port['protocol']) => ports.some((port) => port.protocol === protocol);
+function notesOf(
+  { ports, podsUnknown }: ServiceAnswer,
+  tried: readonly Tried[],
+  { greetings }: TryOptions,
+  dropped: number,
+): string[] {
+  const failed = tried.filter(isFailure);
+  const connected = tried.some(({ answer, what }) => what === 'endpoint' && answer === 'connected');
   return [
+    ...nodeNote(tried, failed),
+    ...(dropped > 0 && failed.length > 0
+      ? [`rp_filter has dropped ${counted(dropped, 'packet')} in that time: see their way back.`]
+      : []),
+    ...(connected && failed.length === 0 && greetings.length === 0
+      ? [
+          'Nothing was sent on connections: --speak shows TLS, --size 1400 whether packets are too large.',
+        ]
+      : []),
     ...(tried.some(({ answer }) => answer === 'silent')
       ? ['UDP: silence is not a failure; only a refusal or an answer is conclusive.']
       : []),
-    ...(has('SCTP') ? ['SCTP is not tried: this program cannot open such connections.'] : []),
+    ...(ports.some(({ protocol }) => protocol === 'SCTP')
+      ? ['SCTP is not tried: this program cannot open such connections.']
+      : []),
+    ...(podsUnknown === undefined ? [] : [`Names of pods are not known: ${podsUnknown}.`]),
   ];
 }
 
-function viewOf(found: ServiceCheck): Block[] {
-  const { leftOut, name, namespace, notes, tried } = found;
-  const facts: Fact[] = [
-    ['Service', `${namespace}/${name}, as this node reaches it`],
-    ...resultOf(found),
-    ...notes.map((note): Fact => ['Note', note]),
-    ...(leftOut > 0 ? [['Left out', counted(leftOut, 'endpoint')] as Fact] : []),
-  ];
-  const columns = ['Port', 'To', 'What', 'Used', 'Answer', 'Took', 'Means'].map((name) => ({
-    name,
-  }));
-  return [{ facts }, ...tableIf({ title: 'Answers', columns, headAt: 1, rows: tried.map(row) })];
-}
-
-function row(one: Tried): Cell[] {
-  const { answer, port, protocol, to, tookMs, used, what } = one;
-  return [
-    formatPortName(port, protocol),
-    to,
-    what === 'service' ? 'Service' : what,
-    used === undefined ? undefined : used ? 'yes' : 'no',
-    { text: answerWords(answer), tone: isFine(answer) ? 'good' : 'bad' },
-    `${tookMs}ms`,
-    failureWords(answer, what),
-  ];
-}
-
-/** `1 of 3 endpoints in use fails`. */
-function resultOf({ tried }: ServiceCheck): Fact[] {
-  if (tried.length === 0) {
-    return [['Result', bad('nothing to try: it has no endpoint and no ClusterIP here')]];
-  }
-  const used = tried.filter((one) => one.used === true);
-  const through = tried.filter(({ what }) => what === 'service');
-  return [
-    ['Endpoints', failedOf(used, 'endpoint', 'in use')],
-    ['Through it', failedOf(through, 'connection', 'through the Service')],
-  ];
-}
-
-function failedOf(all: readonly Tried[], noun: string, which: string): Cell {
-  const failed = all.filter(({ answer }) => !isFine(answer)).length;
-  const text = `${failed} of ${counted(all.length, noun)} ${which} failed`;
-  return { text, tone: failed > 0 ? 'bad' : 'good' };
-}
-
-/** `no route` */
-function answerWords(answer: Tried['answer']): string {
-  return answer.replaceAll('_', ' ');
-}
-
-const meanings = {
-  connected: '',
-  answered: '',
-  silent: '',
-  refused: 'nothing listens there, or a firewall rejects it',
-  timeout: 'no answer: the pod is gone, or a NetworkPolicy or firewall drops it',
-  no_route: 'this node has no route to it',
-  unreachable: 'its route is "unreachable", or nothing has the address on its link',
-  blackhole: 'its route is a blackhole (ip route get)',
-  prohibited: 'its route is "prohibit", or a rule of this node forbids it',
-  failed: 'see the error with -o json',
-} as const satisfies Readonly<Record<Tried['answer'], string>>;
-
-/** What the result means; empty if it is a success. */
-function failureWords(answer: Tried['answer'], what: Tried['what']): string {
-  if (what === 'endpoint') return meanings[answer];
-  if (answer === 'refused') return 'an endpoint refuses, or the proxy does: see fairlead explain';
-  return answer === 'timeout'
-    ? 'an endpoint does not answer, or a policy drops it'
-    : meanings[answer];
+/** Whether the node is the fault. */
+function nodeNote(tried: readonly Tried[], failed: readonly Tried[]): string[] {
+  const endpoints = failed.filter(({ what }) => what === 'endpoint');
+  const [first] = endpoints;
+  const ofNode = tried.filter(({ node }) => node !== undefined && node === first?.node);
+  const isOnly = endpoints.length > 1 && endpoints.every(({ node }) => node === first?.node);
+  const areOthers = tried.some(({ node, what }) => what === 'endpoint' && node !== first?.node);
+  if (!isOnly || !areOthers || ofNode.length > endpoints.length) return [];
+  return [`All failures are on node ${first!.node}, and no endpoint there answers.`];
 }

@@ -4,6 +4,7 @@
  */
 import { counted } from '../../ask/words.ts';
 import type { Config } from '../../config/config.ts';
+import { droppedSources } from '../../host/dropped-sources.ts';
 import type { FolderFiles } from '../../host/files.ts';
 import { type Finding, warning } from '../../host/finding.ts';
 import { checkMachine, type MachineUse } from '../../host/machine-checks.ts';
@@ -104,14 +105,4 @@ class RefusedSources {
       'their sender is another interface than they came in by';
     return [warning('rp_filter', text, 'correct the routes, or set net.ipv4.conf.all.rp_filter=2')];
   }
-}
-
-/** IPReversePathFilter: a line of names, and one of their values. */
-function droppedSources(host: FolderFiles): number | undefined {
-  const [names, values] = (host.read('/proc/net/netstat') ?? '')
-    .split('\n')
-    .filter((line) => line.startsWith('TcpExt:'))
-    .map((line) => line.split(' '));
-  const value = values?.[names!.indexOf('IPReversePathFilter')];
-  return value === undefined ? undefined : Number(value);
 }

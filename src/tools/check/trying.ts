@@ -1,0 +1,88 @@
+/** Tries an endpoint or a frontend, and looks up why it does not answer. */
+import type { ServiceCheck } from '../../ask/check.ts';
+import type { ReadableFiles } from '../../host/files.ts';
+import { type Reached, reach } from '../../host/reach.ts';
+import { type Address, parseAddress } from '../../net/address.ts';
+import type { Attempt } from './attempts.ts';
+import { causeOf } from './causes.ts';
+import { greet } from './greeting.ts';
+
+type Answered = Pick<
+  ServiceCheck['tried'][number],
+  'answer' | 'error' | 'means' | 'speaks' | 'tookMs'
+>;
+
+export interface TryOptions {
+  readonly timeoutMs: number;
+  /** See `greet`. */
+  readonly silenceMs: number;
+  /** Lengths of the greetings to send to endpoints, the shortest first; none: send nothing. */
+  readonly greetings: readonly number[];
+  readonly machine: ReadableFiles;
+  /** Addresses of this machine. */
+  readonly own: readonly Address[];
+}
+
+/** `attempt`: not of SCTP, and no health check. */
+export async function tryOne(attempt: Attempt, options: TryOptions): Promise<Answered> {
+  const { address, family, number: port, protocol, what } = attempt;
+  const { answer, error, tookMs } = (await reach(
+    protocol,
+    { address, family, port },
+    options.timeoutMs,
+  ))!;
+  const reached = { answer, tookMs: Math.round(tookMs * 10) / 10, error };
+  if (what !== 'endpoint') return reached;
+  if (answer === 'connected') return { ...reached, ...(await greeted(attempt, options)) };
+  return { ...reached, means: await meaningOf(attempt, answer, options) };
+}
+
+async function greeted(
+  { address, family, number: port }: Attempt,
+  options: TryOptions,
+): Promise<Partial<Answered>> {
+  let speaks: Answered['speaks'];
+  for (const [i, sizeBytes] of options.greetings.entries()) {
+    const greeting = await greet({ address, family, port }, { ...options, sizeBytes });
+    if (i === 0) ({ speaks } = greeting);
+    if (greeting.isReset) return { answer: 'reset', speaks, means: meanings.reset };
+    if (greeting.unacknowledged === 0) continue;
+    if (i === 0) return { answer: 'timeout', means: meanings.deaf };
+    const means = `${sizeBytes} bytes do not arrive: the MTU of the way is smaller, and no router says so`;
+    return { answer: 'too_large', speaks, means };
+  }
+  return { speaks };
+}
+
+const meanings = {
+  refused: 'nothing listens there, or a firewall rejects it',
+  reset: 'a program accepts connections and resets them',
+  deaf: 'a connection is accepted and no byte is: its accept queue is full',
+  filtered:
+    'its address answers at another port: its accept queue is full, or a policy or firewall drops this port',
+  silent: 'nothing at its address answers: the pod is gone, or a policy or firewall drops it',
+  no_route: 'this node has no route to it',
+  unreachable: 'its route is "unreachable", or a firewall rejects it',
+  blackhole: 'its route is a blackhole (ip route get)',
+  prohibited: 'its route is "prohibit", or a rule of this node forbids it',
+  failed: 'see the error with -o json',
+} as const;
+
+/** What a failure means; undefined: it is a success. */
+async function meaningOf(
+  attempt: Attempt,
+  answer: Reached['answer'],
+  { machine, own, timeoutMs }: TryOptions,
+): Promise<string | undefined> {
+  if (answer === 'connected' || answer === 'answered' || answer === 'silent') return undefined;
+  const address = parseAddress(attempt.address)!;
+  const cause = causeOf(machine, { address, port: attempt.number }, own);
+  if (answer === 'unreachable' || answer === 'timeout') {
+    if (cause !== undefined) return cause;
+  }
+  if (answer !== 'timeout') return meanings[answer];
+  const { family, number } = attempt;
+  const other = { address: attempt.address, family, port: number === 1 ? 2 : 1 };
+  const { answer: there } = (await reach('TCP', other, timeoutMs))!;
+  return there === 'refused' || there === 'connected' ? meanings.filtered : meanings.silent;
+}
