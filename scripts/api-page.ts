@@ -1,6 +1,7 @@
 /** Makes docs/api.md from the schemas of the running process' answers. */
 
 import { serviceCheckSchema } from '../src/ask/check.ts';
+import { dropSchema } from '../src/ask/drops.ts';
 import { type EndpointName, endpoints, everywhere } from '../src/ask/endpoints.ts';
 import { stepSchema } from '../src/ask/explanation.ts';
 import { reasonName } from '../src/ask/problems.ts';
@@ -138,6 +139,12 @@ The command itself follows packets through the rules of the node.
 It prints this after the last one.
 
 ${answerOf(traceSchema.json)}
+
+## fairlead drops -o json
+
+A line for each connection that the command finds.
+
+${answerOf(dropSchema.json)}
 
 ## fairlead service check -o json
 

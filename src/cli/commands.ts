@@ -225,6 +225,26 @@ const trace: Command = {
   load: () => import('./ask/trace.ts'),
 };
 
+const drops: Command = {
+  words: ['drops'],
+  group: 'ask',
+  summary: 'Packets to Services that are dropped or refused',
+  meaning:
+    'Print, as it happens, which connections to Services do not get through this node: client, ' +
+    'frontend, and the rule that drops or rejects them, ours or another program’s, which shows when ' +
+    'the client tries again. At most 20 lines a second. Needs CAP_NET_ADMIN and Linux 5.12; leaves nothing behind.',
+  exitCodes: `0 none was found, 1 some were, ${askExitCodes}`,
+  flags: {
+    ...serverFlags,
+    output: { ...outputFlag('json'), meaning: 'Print one line of JSON for each (docs/api.md).' },
+    ...namespaceFlags,
+    count: { letter: 'c', shown: 'N', meaning: 'Exit after N lines.' },
+    timeout: { shown: 'DURATION', meaning: 'Exit after this time (default: never).' },
+  },
+  examples: ['fairlead drops', 'fairlead drops -n shop --timeout 1m -o json'],
+  load: () => import('./ask/drops.ts'),
+};
+
 const diff: Command = {
   words: ['diff'],
   group: 'ask',
@@ -480,7 +500,8 @@ const complete: Command = {
 };
 
 export const commands: readonly Command[] = [
-  ...[status, serviceList, serviceShow, serviceCheck, problems, explain, trace, diff, top],
+  ...[status, serviceList, serviceShow, serviceCheck, problems, explain, trace, drops],
+  ...[diff, top],
   ...[preflight, shadow, bundle, connectTime, tables, run],
   ...[cluster, validate, convert, demo, completion, version, help, complete, nodeReport],
 ];

@@ -102,6 +102,8 @@ export const CT_STATE_NEW = 8;
 export const CT_STATE_KNOWN = 6;
 /** IPS_ASSURED (nf_conntrack_common.h): both sides have sent more than a first packet. */
 export const IPS_ASSURED = 4;
+/** IPS_CONFIRMED (nf_conntrack_common.h): a packet of it has passed all hooks. */
+export const IPS_CONFIRMED = 8;
 /** IPS_DST_NAT (nf_conntrack_common.h). */
 export const IPS_DST_NAT = 0x20;
 

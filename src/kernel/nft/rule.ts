@@ -12,6 +12,7 @@ import {
   IP_CT_DIR,
   IPPROTO,
   IPS_ASSURED,
+  IPS_CONFIRMED,
   IPS_DST_NAT,
   NF_NAT_RANGE,
   NFPROTO,
@@ -150,6 +151,14 @@ export function originalDaddr(family: Family): Selector {
   );
 }
 
+/** `ct original ip saddr`: the client's address. */
+export function originalSaddr(family: Family): Selector {
+  const key = family === 'IPv4' ? NFT_CT.SRC_IP : NFT_CT.SRC_IP6;
+  return selector(addressField[family].length / 4, (out, register) =>
+    out.write('ctLoad', { register, key, direction: IP_CT_DIR.ORIGINAL }),
+  );
+}
+
 /** `ct original proto-dst`: the port that the client connected to. */
 export const originalDport: Selector = selector(1, (out, register) =>
   out.write('ctLoad', { register, key: NFT_CT.PROTO_DST, direction: IP_CT_DIR.ORIGINAL }),
@@ -234,15 +243,19 @@ export function dnatTo(family: Family, selectors: readonly Selector[], map: stri
  * `update @set { key }`. When the set is full, the rule ends: put what follows into another rule.
  */
 export function updateSet(set: string, key: readonly Selector[]): Statement {
+  return changeSet(set, key, NFT_DYNSET_OP.UPDATE);
+}
+
+/** `delete @set { key }`. Without such an element nothing happens. */
+export function deleteFromSet(set: string, key: readonly Selector[]): Statement {
+  return changeSet(set, key, NFT_DYNSET_OP.DELETE);
+}
+
+function changeSet(set: string, key: readonly Selector[], operation: number): Statement {
   return (out) => {
     loadAll(out, key);
-    out.write('dynset', {
-      set,
-      operation: NFT_DYNSET_OP.UPDATE,
-      key: register(0),
-      data: noRegister,
-      timeoutMs: 0,
-    });
+    const data = noRegister;
+    out.write('dynset', { set, operation, key: register(0), data, timeoutMs: 0 });
   };
 }
 
@@ -436,6 +449,14 @@ export const stateNew: Statement = matchCtBits(NFT_CT.STATE, CT_STATE_NEW);
 export const stateKnown: Statement = matchCtBits(NFT_CT.STATE, CT_STATE_KNOWN);
 /** `ct status dnat` */
 export const statusDNAT: Statement = matchCtBits(NFT_CT.STATUS, IPS_DST_NAT);
+
+/** `ct status ! confirmed`: no packet of the connection has passed all hooks of this node yet. */
+export const statusUnconfirmed: Statement = (out) => {
+  const [key, direction] = [NFT_CT.STATUS, IP_CT_DIR.NONE];
+  out.write('ctLoad', { register: register(0), key, direction });
+  bitwise(out, word(IPS_CONFIRMED), zeroWord);
+  compare(out, '==', zeroWord);
+};
 
 /** `ct status & (assured | dnat) == dnat`: translated, and not in use by both sides yet. */
 export const statusYoungDNAT: Statement = (out) => {

@@ -29,7 +29,7 @@ import { type Address, addressBytes, type Family } from '../../net/address.ts';
 import type { Sender, Target } from './target.ts';
 
 /** After fragments are reassembled (NF_IP_PRI_CONNTRACK_DEFRAG), before everything else. */
-const first = -350;
+export const first = -350;
 /** Only connection tracking's confirmation is later (NF_IP_PRI_CONNTRACK_CONFIRM). */
 const last = 2 ** 31 - 2;
 
@@ -37,7 +37,10 @@ const last = 2 ** 31 - 2;
 const forgetAfterMs = 24 * 60 * 60 * 1000;
 
 /** The chains that mark packets, by hook. */
-const beginnings = { 'begin-prerouting': NF_INET.PRE_ROUTING, 'begin-output': NF_INET.LOCAL_OUT };
+export const beginnings = {
+  'begin-prerouting': NF_INET.PRE_ROUTING,
+  'begin-output': NF_INET.LOCAL_OUT,
+};
 
 const tablePrefix = 'fairlead-trace-';
 
@@ -53,7 +56,7 @@ export function isOfTrace(table: string): boolean {
 
 /** Whether the chain marks packets; the others show that a packet has reached them. */
 export function isBeginning(chain: string): boolean {
-  return chain in beginnings;
+  return chain.startsWith('begin-');
 }
 
 /** One transaction that creates the table. `count`: the most packets to mark. */
@@ -92,13 +95,16 @@ function chains(target: Target, sender: Sender): ChainDefinition[] {
   const begin = Object.entries(beginnings)
     .filter(([, hook]) => sender.kind !== 'node' || hook === NF_INET.LOCAL_OUT)
     .map(([name, hook]) => chain(name, hook, first, rules));
-  const end = ipHooks.map((hook) => {
-    return chain(`end-${hookWord(NFPROTO.IPv4, hook)}`, hook, last, []);
-  });
-  return [...begin, ...end];
+  return [...begin, ...ipHooks.map((hook) => endChain(hook))];
 }
 
-function chain(name: string, hook: number, priority: number, rules: readonly Rule[]) {
+/** A chain that shows that a packet has passed the hook. */
+export function endChain(hook: number, rules: readonly Rule[] = []): ChainDefinition {
+  return chain(`end-${hookWord(NFPROTO.IPv4, hook)}`, hook, last, rules);
+}
+
+/** A chain at a hook, which accepts what no rule of it decides about. */
+export function chain(name: string, hook: number, priority: number, rules: readonly Rule[]) {
   return { name, base: { type: 'filter', hook, priority }, rules } as const;
 }
 

@@ -63,6 +63,12 @@ export class Packets {
     visit.ending = endingOf(event);
   }
 
+  /** It was described: later events of its number are of another packet. */
+  forget(packet: Packet): void {
+    this.all.splice(this.all.indexOf(packet), 1);
+    for (const [id, one] of this.#byId) if (one === packet) this.#byId.delete(id);
+  }
+
   /** Undefined: another program traces packets, too. */
   #packetOf(event: TraceEvent): Packet | undefined {
     const headers = headersOf(event);

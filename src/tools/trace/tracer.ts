@@ -66,7 +66,7 @@ export async function trace(options: TraceOptions): Promise<TraceResult> {
   const { count, events, kernel, sender, signal, started, table, target, timeoutMs } = options;
   // The kernel notifies listeners when a packet arrives.
   await readEvents(events, 0);
-  await mark(kernel, markingTable(table, target, sender, count));
+  await borrowTable(kernel, markingTable(table, target, sender, count));
   started();
   const packets = new Packets(table);
   const { findFault, interfaceName } = options;
@@ -92,14 +92,16 @@ export async function trace(options: TraceOptions): Promise<TraceResult> {
   return { packets: described, hasLost };
 }
 
-function readEvents(events: Kernel, waitMs: number) {
+/** The events since the last call; the kernel keeps them from the first one on. */
+export function readEvents(events: Kernel, waitMs: number) {
   return events.dump({ kind: 'nftraceRead', waitMs });
 }
 
 /** This kernel cannot trace without leaving rules behind. */
 export class NoTracingError extends Error {}
 
-async function mark(kernel: Kernel, ops: Uint8Array): Promise<void> {
+/** Creates a table that goes with its socket. Rejects with KernelError and `NoTracingError`. */
+export async function borrowTable(kernel: Kernel, ops: Uint8Array): Promise<void> {
   const failure = await failureOf(kernel, ops);
   if (failure === undefined) return;
   const { code, op } = failure;

@@ -9,11 +9,11 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 85_120;
+const total = 85_170;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2700,
-  'docs/api.md': 3230,
+  'docs/api.md': 3260,
   'docs/balancing.md': 1650,
   'docs/configuration.md': 3000,
   'docs/connect-time.md': 1450,
@@ -25,7 +25,7 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/logs.md': 3400,
   'docs/metrics.md': 2200,
   'docs/migrating.md': 2300,
-  'docs/operating.md': 1950,
+  'docs/operating.md': 1960,
   'docs/runbook.md': 5090,
   'docs/scale.md': 1350,
   'docs/semantics.md': 3850,
