@@ -1,23 +1,25 @@
 /**
  * `npm run mutate -- FOLDER...`: changes one place of the source after the other, in memory only,
- * and looks whether a test fails: those of the same folder, then all that `--far` names.
+ * and looks whether a test fails: those of the same folder, then those of the whole program and of
+ * others that import from the folder, and last those that count steps, in which all else is slow.
  */
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { equivalents } from './equivalents.ts';
 import { type Mutant, mutantsOf, sampleOf } from './mutants.ts';
-import { Runner } from './run.ts';
+import { countsSteps, Runner } from './run.ts';
 
 const usage = `usage: npm run mutate -- FOLDER... [options]
   --sample N   the most mutants of a folder (60)
   --seed S     which of them (1)
   --timing     only lengths of times: constants, and defaults of settings
-  --only TEXT  only those with TEXT in their path or change
+  --only REGEX of these only those in whose path or change it is found
+  --again      what a run has killed before counts as killed
   --tests GLOB only these tests: 'test/unit/state/*.test.ts'
   --without GLOB  what only these tests notice: mutants that they kill, and no other test does
   --seconds S  the longest that tests may take for one mutant, the quickest first (20)
-  --far GLOB   what survives must pass these tests, too: 'test/unit/**/*.test.ts'`;
+  --far GLOB   what survives must pass these, instead of those elsewhere that import the folder`;
 
 const { positionals: folders, values } = parseArgs({
   allowPositionals: true,
@@ -26,12 +28,20 @@ const { positionals: folders, values } = parseArgs({
     seed: { type: 'string', default: '1' },
     timing: { type: 'boolean', default: false },
     only: { type: 'string', default: '' },
+    again: { type: 'boolean', default: false },
     tests: { type: 'string' },
     without: { type: 'string' },
     seconds: { type: 'string', default: '20' },
     far: { type: 'string' },
   },
 });
+
+/** Those that some run has killed, a line each. */
+const killedPath = `build/killed-${folders.join('-').replaceAll('/', '-')}`;
+const nameOf = ({ file, name }: Pick<Mutant, 'file' | 'name'>): string => `${file} ${name}`;
+const equal = new Map(equivalents.map((one) => [nameOf(one), one]));
+const known = values.again && existsSync(killedPath) ? readFileSync(killedPath, 'utf8') : '';
+const killedBefore = new Set(known.split('\n'));
 
 let nextId = 1;
 function mutantsIn(folder: string): readonly Mutant[] {
@@ -42,13 +52,14 @@ function mutantsIn(folder: string): readonly Mutant[] {
     nextId += found.length;
     return found;
   });
-  const asked = all.filter(
-    ({ file, name, timing }) =>
-      (timing || !values.timing) &&
-      `${file} ${name}`.includes(values.only) &&
-      !equivalents.some((one) => one.file === file && one.name === name),
-  );
-  return sampleOf(asked, Number(values.sample), Number(values.seed));
+  const asked = all.filter((one) => {
+    const equivalent = equal.get(nameOf(one));
+    if (equivalent === undefined) return one.timing || !values.timing;
+    console.log(`equivalent: ${one.file}:${one.line}: ${one.name} (${equivalent.why})`);
+    return false;
+  });
+  const drawn = sampleOf(asked, Number(values.sample), Number(values.seed));
+  return drawn.filter((one) => new RegExp(values.only).test(nameOf(one)));
 }
 
 /** Tests of the folder, and those above it that are of no other folder. */
@@ -60,13 +71,25 @@ function nearTo(folder: string): readonly string[] {
   return ['unit', 'real-time'].flatMap((kind) => paths.map((path) => `test/${kind}/${path}`));
 }
 
+/** Those of the whole program, and those elsewhere that import from the folder. */
+function furtherFrom(folder: string): readonly string[] {
+  const path = `/${folder.replace(/\/$/, '')}`;
+  const tests = execFileSync('git', ['ls-files', 'test/unit/**/*.test.ts']).toString().split('\n');
+  return tests.filter((test) => {
+    if (test === '' || test.startsWith(path.replace('/src', 'test/unit'))) return false;
+    if (test.startsWith('test/unit/agent/')) return true;
+    const text = readFileSync(test, 'utf8');
+    return text.includes(`${path}/`) || text.includes(`${path}.ts`);
+  });
+}
+
 /** Those that no test kills. Prints each. */
 async function survivorsOf(
   mutants: readonly Mutant[],
   tests: readonly string[],
   without: readonly string[] = [],
 ): Promise<readonly Mutant[]> {
-  if (mutants.length === 0) return [];
+  if (mutants.length === 0 || tests.length === 0) return mutants;
   const budgetMs = Number(values.seconds) * 1000;
   const runner = await Runner.start(mutants, { include: tests, exclude: without, budgetMs });
   const survivors: Mutant[] = [];
@@ -75,6 +98,7 @@ async function survivorsOf(
       const what = killedBy === undefined ? `survives ${triedBy} tests` : `killed by ${killedBy}`;
       console.log(`${what}: ${mutant.file}:${mutant.line}: ${mutant.name}`);
       if (killedBy === undefined) survivors.push(mutant);
+      else appendFileSync(killedPath, `${nameOf(mutant)}\n`);
     });
   } finally {
     await runner.close();
@@ -93,8 +117,11 @@ if (folders.length === 0) {
   const unnoticed = new Set(await survivorsOf(without === undefined ? [] : all, left));
   const asked = all.filter((mutant) => !unnoticed.has(mutant));
   const globs = tests === undefined ? folders.flatMap(nearTo) : [tests];
-  const near = await survivorsOf(asked, globs, left);
-  const survivors = new Set(far === undefined ? near : await survivorsOf(near, [far], left));
+  const further = far === undefined ? folders.flatMap(furtherFrom) : [far];
+  const stages = [globs, further, globs.map(countsSteps)];
+  let surviving: readonly Mutant[] = asked.filter((one) => !killedBefore.has(nameOf(one)));
+  for (const stage of stages) surviving = await survivorsOf(surviving, stage, left);
+  const survivors = new Set(surviving);
   console.log('| folder | mutants | killed | survived | score |\n|---|---|---|---|---|');
   for (const { folder, mutants: drawn } of byFolder) {
     const mutants = drawn.filter((mutant) => asked.includes(mutant));

@@ -161,10 +161,12 @@ export function mutantsOf(file: string, source: string, firstId: number): readon
     const { type } = node;
     const isLate = /Function/.test(type) || (type === 'PropertyDefinition' && node.static !== true);
     const named = [node.id, node.key, node.left].find(isNode);
-    const name = /^(VariableDeclarator|Property|PropertyDefinition|AssignmentPattern)$/.test(type)
+    const own = /^(VariableDeclarator|Property|PropertyDefinition|AssignmentPattern)$/.test(type)
       ? source.slice(named!.start, named!.end).replace(/:.*/s, '')
       : place.name;
-    return { atLoad: place.atLoad && !isLate, name };
+    // `{ TCP: 500 }` of `graceMs`.
+    const isOfTimes = type === 'Property' && timingName.test(place.name);
+    return { atLoad: place.atLoad && !isLate, name: isOfTimes ? place.name : own };
   };
 
   const bodies: Node[] = [];

@@ -21,16 +21,23 @@ const root = resolve(import.meta.dirname, '../..');
 
 /** Tests that do not run the sources in their own process, or need more than that. */
 const notInProcess = [
-  'test/**/*.{cost,kernel,image,prometheus,upgrade,vm}.test.ts',
+  'test/**/*.{kernel,image,prometheus,upgrade,vm}.test.ts',
   'test/tidy.test.ts',
   'test/unit/{deploy,docs,release}/**',
+  // They measure the heap, for seconds, and mutants are in it.
+  'test/unit/**/{memory,record-bytes}.test.ts',
 ];
+const steps = '.cost.test.ts';
+
+/** Of a pattern of test files: those that count steps of V8, in which all else is slow. */
+export function countsSteps(pattern: string): string {
+  return pattern.replace('.test.ts', steps);
+}
 
 /** Tests that take about as long run together: those that are quicker have killed most by then. */
 const bandsMs = [20, 200, 2000, Number.POSITIVE_INFINITY];
-/** A test fails that takes this much longer with a mutant than without one. */
-const grace = { ms: 10_000, times: 20 };
-const limitMs = (tookMs: number): number => grace.ms + grace.times * tookMs;
+/** A test fails that takes this much longer with a mutant than without one, or that much work. */
+const grace = { ms: 10_000, workMs: 2000, times: 20 };
 /** A mutant that is reached more often than that is in an endless loop. */
 const reachedMore = { times: 10, least: 1_000_000 };
 /** More than a test has mutants: it ends when there are no more. */
@@ -89,6 +96,7 @@ export class Runner {
     mutants: readonly Mutant[],
     { budgetMs, exclude, include }: Which,
   ): Promise<Runner> {
+    const isCount = include.every((pattern) => pattern.endsWith(steps));
     const inMemory = {
       name: 'mutants',
       enforce: 'pre' as const,
@@ -104,7 +112,7 @@ export class Runner {
       {
         ...{ config: false, root, watch: false, reporters: [reporter], silent: true },
         ...{ pool: 'forks', isolate: false, maxWorkers: 1, include: [...include] },
-        exclude: [...notInProcess, ...exclude],
+        exclude: [...notInProcess, ...exclude, ...(isCount ? [] : [`**/*${steps}`])],
         sequence: { sequencer: AsGiven },
         setupFiles: ['test/mutation/setup.ts'],
         // Its keys do not know of the mutants.
@@ -154,9 +162,15 @@ export class Runner {
     const [late, atLoad] = [[], []] as Mutant[][];
     for (const one of mutants) (one.atLoad && !one.constant ? atLoad : late)!.push(one);
     const trials = late!.map((mutant) => new MutantTrials(mutant, this.#testsOf(mutant)));
-    for (const longestMs of bandsMs) await this.#runBand(trials, longestMs);
-    const alone = trials.filter((one) => one.isUnclear).map(({ mutant }) => mutant);
-    for (const one of trials) if (!one.isUnclear) done(one.mutant, one.outcome);
+    const isOpen = ({ outcome }: MutantTrials): boolean => outcome.killedBy === undefined;
+    let open: readonly MutantTrials[] = trials;
+    for (const longestMs of bandsMs) {
+      await this.#runBand(open, longestMs);
+      for (const one of open) if (!isOpen(one)) done(one.mutant, one.outcome);
+      open = open.filter(isOpen);
+    }
+    const alone = open.filter((one) => one.isUnclear).map(({ mutant }) => mutant);
+    for (const one of open) if (!one.isUnclear) done(one.mutant, one.outcome);
     for (const mutant of [...alone, ...atLoad!]) done(mutant, await this.#runAlone(mutant));
   }
 
@@ -204,7 +218,8 @@ export class Runner {
     tests: readonly Test[],
     work: Pick<ProvidedContext['work'], 'loaded'> & Partial<ProvidedContext['work']>,
   ): Promise<string | undefined> {
-    const longestMs = limitMs(Math.max(...tests.map((one) => one.tookMs)));
+    const fewMs = grace.times * Math.max(...tests.map((one) => one.tookMs));
+    const longestMs = grace.workMs + fewMs;
     const times = tests.flatMap(({ reached }) => Object.values(reached));
     const most = times.reduce((one, other) => Math.max(one, other), 0);
     const reachedMax = reachedMore.times * most + reachedMore.least;
@@ -213,7 +228,7 @@ export class Runner {
     for (const { config } of [this.#vitest, ...this.#vitest.projects]) {
       config.bail = isAlone ? 1 : 0;
       config.repeats = isAlone ? 0 : repeats;
-      config.testTimeout = config.hookTimeout = longestMs;
+      config.testTimeout = config.hookTimeout = grace.ms + fewMs;
     }
     this.#ended.length = 0;
     try {

@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { afterEach, describe, expect, it } from 'vitest';
+import { equivalents } from '../../mutation/equivalents.ts';
 import { mutantsOf, sampleOf, withMutants } from '../../mutation/mutants.ts';
 
 const source = `export const waitMs: number = 5;
@@ -60,6 +62,15 @@ describe('mutants', () => {
     expect(mutants.filter((one) => one.atLoad)).toEqual(timing);
     const settings = mutantsOf('src/s.ts', "const one = { default: '1m30s', name: 's' };", 1);
     expect(settings.map(({ to }) => to)).toEqual(["'2m60s'", "'0.5m15s'"]);
+    const [first] = mutantsOf('src/g.ts', 'const graceMs = { TCP: 500 };', 1);
+    expect(first!.timing).toBe(true);
+  });
+
+  it('that are named as equivalent are mutants of what the source has', () => {
+    const files = [...new Set(equivalents.map(({ file }) => file))];
+    const all = files.flatMap((file) => mutantsOf(file, readFileSync(file, 'utf8'), 1));
+    const names = new Set(all.map(({ file, name }) => `${file} ${name}`));
+    expect(equivalents.filter(({ file, name }) => !names.has(`${file} ${name}`))).toEqual([]);
   });
 
   it('stay in the sample of a seed when another place of the source changes', () => {
