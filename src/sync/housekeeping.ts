@@ -5,6 +5,7 @@
 import { asKernelFailure } from '../kernel/failures.ts';
 import type { Planner } from '../modes/planner.ts';
 import { Backoff } from '../time/backoff.ts';
+import { isDue } from '../time/clock.ts';
 import { restAfter } from '../time/rest.ts';
 import type { Applier } from './applier.ts';
 import type { Parts } from './parts.ts';
@@ -57,10 +58,9 @@ export class Housekeeping {
   /** Whether a task has waited for syncs too long. */
   get starved(): boolean {
     const now = this.#parts.clock.now();
-    const nextMs = this.nextMs();
-    if (nextMs === undefined || nextMs > now) this.#waitingSinceMs = undefined;
-    else this.#waitingSinceMs ??= now;
-    return this.#waitingSinceMs !== undefined && now - this.#waitingSinceMs >= patienceMs;
+    if (!isDue(this.nextMs(), now)) return false;
+    this.#waitingSinceMs ??= now;
+    return now - this.#waitingSinceMs >= patienceMs;
   }
 
   /** Does what is due. Nothing may be in flight or waiting to be taken. */

@@ -1,14 +1,15 @@
 import { expect, it } from 'vitest';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import type { Planner } from '../../../src/modes/planner.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
-import { Comparisons } from '../../../src/sync/comparison.ts';
+import { Comparisons, compare } from '../../../src/sync/comparison.ts';
 import { Ruleset } from '../../../src/sync/ruleset.ts';
 import { noPause } from '../../../src/time/pacer.ts';
 import { batch } from '../../conformance/ops.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { config, environment, forwarding, pool } from '../modes/nftables/forwardings.ts';
-import { ToyClock } from './double.ts';
+import { ToyClock, ToyKernel, ToyPlanner } from './double.ts';
 
 /** A kernel that holds what it should, and its comparisons. */
 class Node {
@@ -135,3 +136,36 @@ it.each([
   await asked;
   expect(node.reads).toBeGreaterThan(reads);
 });
+
+it.each([
+  [0, { compared: 1, leftOut: 0 }],
+  [3, { compared: 0, leftOut: 1 }],
+  [4, undefined],
+])(
+  'a reading that a batch has spoilt is made again, three times: %i spoilt',
+  async (times, expected) => {
+    const [clock, kernel, ruleset] = [new ToyClock(), new ToyKernel(), new Ruleset()];
+    const toy = (): Planner => new ToyPlanner(kernel, environment);
+    const [before, after] = [forwarding('web', pool(1)), forwarding('web', pool(2))];
+    const inForce = new Map([[before.key, before]]);
+    kernel.objects.set('fixed', 'cidrs 0');
+    let spoilt = 0;
+    kernel.readable = async () => {
+      if (spoilt < times) await ruleset.commit(1, async () => ({ kind: 'applied' }));
+      if (times > 0 && spoilt === times) inForce.set(after.key, after);
+      spoilt += 1;
+    };
+    const options = {
+      planner: { cloneEmpty: toy },
+      inForce,
+      ...{ clock, kernel, ruleset, sliceMs: 1 },
+    };
+    const found = await compare(options);
+    if (expected === undefined) expect(found).toBeUndefined();
+    else expect(found).toMatchObject(expected);
+    const [difference] = found?.differences ?? [];
+    if (times === 0)
+      expect(difference).toMatchObject({ forwarding: before, drift: { missing: 2 } });
+    expect(difference?.ops.length).toBe(times === 0 ? 1 : undefined);
+  },
+);
