@@ -1,4 +1,5 @@
 /** The kernel's counters of each Service. */
+import { refusalReasons } from '../modes/traffic-counts.ts';
 import {
   answer,
   count,
@@ -14,10 +15,7 @@ import {
 import { familyName } from './status.ts';
 
 const refusals = object({
-  reason: field(
-    oneOf('no_endpoints', 'no_local_endpoints', 'source_ranges', 'no_such_port', 'no_such_service'),
-    'As in `fairlead_service_refusals_total`.',
-  ),
+  reason: field(oneOf(...refusalReasons), 'As in `fairlead_service_refusals_total`.'),
   packets: field(count),
 });
 

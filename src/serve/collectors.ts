@@ -17,6 +17,7 @@ import { type NamedCounter, readCounters } from '../kernel/acct.ts';
 import type { TurnMeter } from '../kernel/addon.ts';
 import type { KernelReader, ReplyOf } from '../kernel/kernel.ts';
 import { protocolOf } from '../kernel/nft/constants.ts';
+import { fairShares } from '../modes/fair-shares.ts';
 import type { AffinityFill, ModeFacts } from '../modes/mode.ts';
 import { bounds } from '../modes/sockets/bounds.ts';
 import type { Descriptors } from '../modes/sockets/descriptors.ts';
@@ -25,12 +26,11 @@ import { resources } from '../state/change.ts';
 import type { FrontendsByFamily, Whom } from '../state/frontends-in-force.ts';
 import type { FamilySync } from '../sync/family.ts';
 import { systemClock } from '../time/clock.ts';
-import { inTurns, Pacer, type Pause } from '../time/pacer.ts';
+import { Pacer, type Pause } from '../time/pacer.ts';
 import { RecentResults } from '../time/recent.ts';
 import type { AgentState } from './ask/agent-state.ts';
 import { statusNow } from './ask/status.ts';
 import { connectTimeMetrics } from './connect-time-metrics.ts';
-import { fairShares } from './fair-shares.ts';
 import type { Logger } from './log.ts';
 import type { LogDestination } from './log-destination.ts';
 import {
@@ -367,14 +367,12 @@ async function sharedOut(
   frontends: FrontendsByFamily,
   pause: Pause,
 ): Promise<readonly IPVSRecord[]> {
-  if (all.length <= ipvsServersMax) return all;
-  const owned: { readonly namespace: string; readonly record: IPVSRecord }[] = [];
-  await inTurns(all, pause, (record) => {
+  const namespaceOf = (record: IPVSRecord): string => {
     const address = Address.from(record.address);
     const at = { address, port: record.port, protocol: protocolOf(record.protocol) };
-    owned.push({ namespace: frontends[address.family]?.at(at).namespace ?? '', record });
-  });
-  return (await fairShares(owned, ipvsServersMax, pause)).map(({ record }) => record);
+    return frontends[address.family]?.at(at).namespace ?? '';
+  };
+  return (await fairShares(all, namespaceOf, ipvsServersMax, pause)).within;
 }
 
 /** Nothing if the kernel can't be read, so that other metrics are still served. */
@@ -420,7 +418,7 @@ export function serviceMetrics(
   const chosen = new WeakMap<readonly ServiceTraffic[], Promise<readonly ServiceTraffic[]>>();
   const shown = async (): Promise<readonly ServiceTraffic[]> => {
     const list = await all();
-    const known = chosen.get(list) ?? fairShares(list, servicePortsMax, pause);
+    const known = chosen.get(list) ?? sharesOf(list, servicePortsMax, pause);
     chosen.set(list, known);
     return known;
   };
@@ -438,7 +436,7 @@ export function serviceMetrics(
   });
   readMetric('fairlead_service_outcomes_total', registry, async () => {
     const followed = (await shown()).filter((one) => one.outcomes.tried > 0);
-    return (await fairShares(followed, outcomePortsMax, pause)).flatMap((one) =>
+    return (await sharesOf(followed, outcomePortsMax, pause)).flatMap((one) =>
       outcomes.map(
         (outcome) => [{ ...servicePortLabels(one), outcome }, one.outcomes[outcome]] as const,
       ),
@@ -452,6 +450,11 @@ export function serviceMetrics(
   readMetric('fairlead_service_metrics_left_out', registry, async () => {
     return [[{}, (await all()).length - (await shown()).length]];
   });
+}
+
+/** Those that have series. */
+async function sharesOf(list: readonly ServiceTraffic[], room: number, pause: Pause) {
+  return (await fairShares(list, ({ namespace }) => namespace, room, pause)).within;
 }
 
 function servicePortLabels({ family, namespace, service, port, protocol }: Whom) {

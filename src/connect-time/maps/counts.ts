@@ -6,7 +6,8 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { binary } from '../../modes/elements.ts';
-import { beyondShares, type CountTaker } from '../../modes/traffic-counts.ts';
+import { fairShares } from '../../modes/fair-shares.ts';
+import type { CountTaker } from '../../modes/traffic-counts.ts';
 import { type Family, formatEndpoint } from '../../net/address.ts';
 import type { Destination } from '../../state/frontends-in-force.ts';
 import type { Pause } from '../../time/pacer.ts';
@@ -87,15 +88,16 @@ export class ConnectTimeCounts {
     const added: Element[] = [];
     const deleted: Element[] = [];
     const now = new Map<string, number>();
-    const owners = new Map<string, string>();
+    const moved: { readonly id: string; readonly namespace: string }[] = [];
     for (const { elements: own, namespace } of frontends.values()) {
       for (const { count, endpoint, id } of own) {
         now.set(id, count);
         if (last.size === 0 || last.get(id) === count || endpoint === undefined) continue;
-        owners.set(id, namespace);
+        moved.push({ id, namespace });
       }
     }
-    const beyond = new Set(await beyondShares(owners, this.#keptMax, pause));
+    const shares = await fairShares(moved, (one) => one.namespace, this.#keptMax, pause);
+    const beyond = new Set(shares.beyond.map(({ id }) => id));
     for (const { elements: own } of frontends.values()) {
       const idle = own.filter(({ count, id }) => last.get(id) === count || beyond.has(id));
       const folded = foldedOf(own, idle);

@@ -11,12 +11,8 @@ import type { Protocol } from '../../net/protocol.ts';
 import type { Destination } from '../../state/frontends-in-force.ts';
 import type { Pause } from '../../time/pacer.ts';
 import { binary } from '../elements.ts';
-import {
-  beyondShares,
-  type Count,
-  type CountTaker,
-  type RefusalReason,
-} from '../traffic-counts.ts';
+import { fairShares } from '../fair-shares.ts';
+import type { Count, CountTaker, RefusalReason } from '../traffic-counts.ts';
 import { inTable, type TableLayout } from './layout.ts';
 
 /** What the elements of a set count, and which parts their keys have. */
@@ -95,7 +91,9 @@ export async function readCountings<Name extends string>(
       });
     }
     if (owners === undefined) continue;
-    for (const key of await beyondShares(owners, keptPart * fields.size, pause)) gone.add(key);
+    const kept = keptPart * fields.size;
+    const { beyond } = await fairShares([...owners], ([, owner]) => owner, kept, pause);
+    for (const [key] of beyond) gone.add(key);
   }
   // What is not deleted now is deleted at another reading.
   const sets = read.map(([, one]) => one);

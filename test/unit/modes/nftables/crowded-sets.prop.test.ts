@@ -98,11 +98,10 @@ it('a full set is emptied to its half, and no namespace keeps less than another 
       await counters.read();
       const { 'endpoint-answers': answers, 'endpoint-connections': kept } = counters.sets;
       const [all, left] = [sizesOf(pairs), sizesOf(kept)];
-      expect(kept.size).toBeLessThanOrEqual(32);
-      expect(kept.size).toBeGreaterThan(32 - all.size);
+      expect(kept.size).toBe(32);
       for (const [namespace, size] of all) {
         const own = left.get(namespace) ?? 0;
-        if (own < size) expect(own).toBe(Math.max(...left.values()));
+        if (own < size) expect(own).toBeGreaterThanOrEqual(Math.max(...left.values()) - 1);
       }
       // What is sent and what is answered stay comparable.
       expect([...answers]).toEqual(pairs.slice(0, answered).filter((pair) => kept.has(pair)));

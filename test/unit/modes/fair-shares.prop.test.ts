@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { fairShares } from '../../../src/serve/fair-shares.ts';
+import { fairShares } from '../../../src/modes/fair-shares.ts';
 import { noPause } from '../../../src/time/pacer.ts';
 
 interface One {
@@ -21,7 +21,9 @@ function counts(list: readonly One[]): Map<string, number> {
 it('all room is used, and no namespace has less than another unless it has all of its own', async () => {
   await fc.assert(
     fc.asyncProperty(lists, fc.nat(60), async (list, room) => {
-      const shown = await fairShares(list, room, noPause);
+      const of = (one: One): string => one.namespace;
+      const { within: shown, beyond } = await fairShares(list, of, room, noPause);
+      expect(beyond).toEqual(list.filter((one) => !shown.includes(one)));
       expect(shown).toHaveLength(Math.min(list.length, room));
       expect(shown).toEqual(list.filter((one) => shown.includes(one)));
       const [all, got] = [counts(list), counts(shown)];
