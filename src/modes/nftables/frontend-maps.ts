@@ -1,7 +1,8 @@
 /** Which maps hold the elements of a frontend: by its kind, and those of its pool by shard. */
-import { IPPROTO } from '../../kernel/nft/constants.ts';
-import type { Protocol } from '../../net/protocol.ts';
-import { learnMaps, type SetName, type Shard, shards } from './layout.ts';
+import { type SetName, type Shard, shards } from './layout.ts';
+
+/** The form of a frontend's key: `address . protocol . port`, or `protocol . port`. */
+export type FrontendKind = 'service' | 'nodePort';
 
 /** One map for each protocol (IPPROTO_*), where keys have none. */
 export type LearnMaps = Readonly<Record<number, SetName>>;
@@ -9,56 +10,39 @@ export type LearnMaps = Readonly<Record<number, SetName>>;
 export interface FrontendMaps {
   /** Its index among all FrontendMaps. */
   readonly number: number;
+  readonly kind: FrontendKind;
   readonly prefix: '' | 'nodeport-';
   /** Ends the names of chains that pick from `endpoints`. */
   readonly suffix: '' | `-${Shard}`;
-  readonly verdicts: SetName;
   readonly endpoints: SetName;
   readonly localEndpoints: SetName;
-  readonly noEndpoints: SetName;
-  readonly sticky: SetName;
   /** The set that counts connections to the frontend, if traffic is counted. */
   readonly counts: 'connections' | 'nodeport-connections';
-  readonly learn: SetName | LearnMaps;
-}
-
-function byNumber(maps: Readonly<Record<Protocol, SetName>>): LearnMaps {
-  const { TCP, UDP, SCTP } = maps;
-  return { [IPPROTO.TCP]: TCP, [IPPROTO.UDP]: UDP, [IPPROTO.SCTP]: SCTP };
 }
 
 /** For frontends with an address. */
 const serviceMaps: readonly FrontendMaps[] = shards.map((shard, number) => ({
   number,
+  kind: 'service',
   prefix: '',
   suffix: `-${shard}`,
-  verdicts: 'services',
   endpoints: `endpoints-${shard}`,
   localEndpoints: 'local-endpoints',
-  noEndpoints: 'no-endpoint-services',
-  sticky: 'sticky-services',
   counts: 'connections',
-  learn: byNumber(learnMaps),
 }));
 
 /** For node ports. */
 const nodePortMaps: FrontendMaps = {
   number: serviceMaps.length,
+  kind: 'nodePort',
   prefix: 'nodeport-',
   suffix: '',
-  verdicts: 'nodeports',
   endpoints: 'nodeport-endpoints',
   localEndpoints: 'nodeport-local-endpoints',
-  noEndpoints: 'no-endpoint-nodeports',
-  sticky: 'sticky-nodeports',
   counts: 'nodeport-connections',
-  learn: 'learn-nodeports',
 };
 
 export const frontendMaps: readonly FrontendMaps[] = [...serviceMaps, nodePortMaps];
-
-/** The form of a frontend's key: `address . protocol . port`, or `protocol . port`. */
-export type FrontendKind = 'service' | 'nodePort';
 
 /** Bytes of protocol and port, the last parts of each key. */
 const endLength = 8;

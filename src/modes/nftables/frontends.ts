@@ -28,12 +28,13 @@ import {
 import type { ChainClasses } from './chain-classes.ts';
 import {
   elementIn,
+  type FrontendKind,
   type FrontendMaps,
   frontendMaps,
   type LearnMaps,
   mapsOfKey,
 } from './frontend-maps.ts';
-import type { SetName } from './layout.ts';
+import { learnMaps, type SetName } from './layout.ts';
 import { ownerComment } from './owner-comment.ts';
 
 /** Approximate bytes of an element in a batch. */
@@ -92,7 +93,7 @@ function to(code: number, chain: string | undefined): Verdict | undefined {
 
 interface VerdictKind {
   /** The map that has its elements, or one for each protocol. */
-  readonly map: (maps: FrontendMaps) => SetName | LearnMaps;
+  readonly maps: Readonly<Record<FrontendKind, SetName | LearnMaps>>;
   /** Whether its elements have a comment that names the Service port. */
   readonly isCommented?: true;
   /** The verdicts that we write, in nft's words. */
@@ -100,6 +101,12 @@ interface VerdictKind {
   /** The verdict of a frontend; undefined = it has none of this kind. */
   readonly of: (frontend: FrontendElements) => Verdict | undefined;
 }
+
+const learnByNumber: LearnMaps = {
+  [IPPROTO.TCP]: learnMaps.TCP,
+  [IPPROTO.UDP]: learnMaps.UDP,
+  [IPPROTO.SCTP]: learnMaps.SCTP,
+};
 
 const refusingChains = [rejectChain, dropChain, ...Object.values(resettingChain)];
 
@@ -109,30 +116,30 @@ export type VerdictPart = (typeof verdictParts)[number];
 
 export const verdictKinds: Readonly<Record<VerdictPart, VerdictKind>> = {
   verdict: {
-    map: ({ verdicts }) => verdicts,
+    maps: { service: 'services', nodePort: 'nodeports' },
     isCommented: true,
     usual: /^goto (nodeport-)?(cluster|external)-/,
     of: ({ chains }) => to(VERDICT.goto, chains.at(-1)?.name),
   },
   sticky: {
-    map: ({ sticky }) => sticky,
+    maps: { service: 'sticky-services', nodePort: 'sticky-nodeports' },
     usual: /^jump recall-/,
     // A jump: clients that are not remembered return.
     of: ({ affinity }) => to(VERDICT.jump, affinity?.recall.name),
   },
   learn: {
-    map: ({ learn }) => learn,
+    maps: { service: learnByNumber, nodePort: 'learn-nodeports' },
     usual: /^goto learn-/,
     of: ({ affinity }) => to(VERDICT.goto, affinity?.learn.at(-1)?.name),
   },
   refusal: {
-    map: ({ noEndpoints }) => noEndpoints,
+    maps: { service: 'no-endpoint-services', nodePort: 'no-endpoint-nodeports' },
     isCommented: true,
     usual: new RegExp(`^(drop|goto (${refusingChains.join('|')}))( comment |$)`),
     of: ({ refusal }) => refusal,
   },
   firewall: {
-    map: () => 'firewall-ips',
+    maps: { service: 'firewall-ips', nodePort: 'firewall-ips' },
     usual: new RegExp(`^goto ${firewallPrefix}`),
     of: ({ firewall }) => to(VERDICT.goto, firewall?.chain),
   },
@@ -148,7 +155,7 @@ export function elementOf(
   { maps, key }: Location,
   part: VerdictPart,
 ): { readonly set: SetName; readonly key: string } {
-  return elementIn(verdictKinds[part].map(maps), key);
+  return elementIn(verdictKinds[part].maps[maps.kind], key);
 }
 
 /** All chains and sets that a frontend needs, each before those that refer to it. */

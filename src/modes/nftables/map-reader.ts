@@ -38,17 +38,20 @@ const verdictMaps = new Map<SetName, Part<VerdictPart>>();
 const poolMaps = new Map<SetName, Part<'endpoints' | 'local'>>();
 const countingSets = new Map<SetName, Part<'isCounted'>>();
 
-for (const maps of frontendMaps) {
-  const kind = maps.prefix === '' ? 'service' : 'nodePort';
-  for (const part of verdictParts) {
-    const own = verdictKinds[part].map(maps);
-    if (typeof own !== 'string') {
+for (const part of verdictParts) {
+  // One map may be that of all frontends: those with an address come last.
+  for (const kind of ['nodePort', 'service'] as const) {
+    const own = verdictKinds[part].maps[kind];
+    if (typeof own === 'string') verdictMaps.set(own, { part, kind });
+    else {
       for (const [protocol, name] of Object.entries(own)) {
         verdictMaps.set(name, { part, kind, protocol: Number(protocol) });
       }
-      // One map may be that of all frontends: those with an address come first.
-    } else if (!verdictMaps.has(own)) verdictMaps.set(own, { part, kind });
+    }
   }
+}
+for (const maps of frontendMaps) {
+  const { kind } = maps;
   // An element in the map of a wrong shard becomes a frontend that is not desired, and is pruned.
   poolMaps.set(maps.endpoints, { part: 'endpoints', kind, maps });
   poolMaps.set(maps.localEndpoints, { part: 'local', kind });
