@@ -92,6 +92,9 @@ class Reader {
       case 'counter':
       case 'flowOffload':
         break;
+      default:
+        // A new kind of clause has to say what it means.
+        clause satisfies never;
     }
   }
 
