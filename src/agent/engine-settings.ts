@@ -5,7 +5,7 @@
 import type { Config } from '../config/config.ts';
 import type { Placement } from '../connect-time/maps/placement.ts';
 import { hasLocalhostNodePorts, listensOnLocalhost } from '../host/localhost-node-ports.ts';
-import type { NodeFactsSettings } from '../host/node-facts.ts';
+import { factSettings, type NodeFactsSettings } from '../host/node-facts.ts';
 import type { LocalDetector, ModeConfig, ModeFacts } from '../modes/mode.ts';
 import { type Family, parseCIDR } from '../net/address.ts';
 import type { Node } from '../state/types.ts';
@@ -40,22 +40,17 @@ export function engineSettings(options: EngineSettingsOptions): EngineSettings {
   const { config, mode } = options;
   return {
     families: options.families.map((family) => modeConfig(options, family)),
-    facts: {
-      bindAddress: config.bindAddress,
-      clusterCIDR: config.clusterCIDR,
-      externalIPs: config.externalIPs,
-      featureGates: config.featureGates,
-      healthzBindAddress: config.healthzBindAddress,
-      metricsBindAddress: config.metricsBindAddress,
-      readBindAddress: config.readBindAddress,
-      nodePortAddresses: config.nodePortAddresses,
-      serviceLimits: config.serviceLimits,
-    },
+    facts: factsOf(config),
     sync: syncSettings(config, mode),
     mapSync: mapSettings(config, mode),
     connectTime: options.connectTime,
     localhost: options.families.filter((family) => listensOnLocalhost(config, mode, family)),
   };
+}
+
+function factsOf(config: Config): NodeFactsSettings {
+  const facts = factSettings.map((name) => [name, config[name]]);
+  return Object.fromEntries(facts) as NodeFactsSettings;
 }
 
 function modeConfig(options: EngineSettingsOptions, family: Family): ModeConfig {
@@ -112,7 +107,7 @@ const sliceMs = 2;
  * The longest rest after a sync. With the syncs before and after it, a change takes no more than
  * 250 ms in mode nftables, where few syncs take longer than 25 ms, and a second in other modes.
  */
-const longestRestMs = { nftables: 200, iptables: 700, ipvs: 700, userspace: 700 } as const;
+const longestRestMs = { nftables: 200, others: 700 } as const;
 /** The kernel reports changes of rules, or prevents them: this audit is for missed ones. */
 const auditCheckMs = 60_000;
 /** The kernel does not report changes of connect-time maps: their elements are counted. */
@@ -125,7 +120,7 @@ function syncSettings(config: Config, mode: ModeFacts): SyncSettings {
   const maxMs = Math.max(1000, syncPeriodMs);
   return {
     minSyncPeriodMs,
-    longestRestMs: longestRestMs[mode.name],
+    longestRestMs: longestRestMs[mode.name === 'nftables' ? mode.name : 'others'],
     batchBytesMax,
     sliceMs,
     audit: {

@@ -1,7 +1,7 @@
 /** Makes the frozen Config out of validated settings: parses, converts units, resolves modes. */
 import { parseCIDR } from '../net/address.ts';
 import { cidrReading } from '../net/reading.ts';
-import type { Config, DetectLocal, LogFormat, SourceConfig, UserspaceConfig } from './config.ts';
+import type { Config, DetectLocal, LogFormat, SourceConfig } from './config.ts';
 import { toMs } from './duration.ts';
 import type { ParsedFlags } from './flags.ts';
 import { resolveModes } from './mode-settings.ts';
@@ -17,7 +17,7 @@ import {
 } from './settings/index.ts';
 import type { Setting } from './settings/spec.ts';
 import { checkField } from './validate.ts';
-import { defaultSettings, toDocument } from './values.ts';
+import { toDocument } from './values.ts';
 import { kubernetesVersion } from './version.ts';
 
 interface BuildInput {
@@ -32,15 +32,13 @@ interface BuildInput {
 /** `settings` has passed `validate`; a value that does not parse here is a bug and throws. */
 export function buildConfig(input: BuildInput): { config: Config; warnings: readonly string[] } {
   const { settings, given, gates, flags } = input;
-  const modes = resolveModes(settings, given);
-  const userspace = resolveUserspace(settings);
+  const { modes, warnings: ofModes } = resolveModes(settings, given);
   const made = madeOf(settings, flags);
   const config: Config = {
     ...made,
     kubernetesVersion: reportedVersion(flags.value('--version')),
     source: resolveSource(settings, flags),
-    modes: modes.modes,
-    userspace: userspace.value,
+    modes,
     detectLocal: resolveDetectLocal(settings, given),
     featureGates: { ...gates },
     logging: { ...made.logging, format: chosenFormat(given, flags) },
@@ -51,7 +49,7 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
       .map(([name, key]) => ({ name, value: flags.text(key) }))
       .sort((a, b) => (a.name < b.name ? -1 : 1)),
   };
-  const warnings = [...modes.warnings, ...userspace.warnings, ...cidrWarnings(settings)];
+  const warnings = [...ofModes, ...userspaceWarnings(settings), ...cidrWarnings(settings)];
   return { config: deepFreeze(config), warnings };
 }
 
@@ -99,16 +97,9 @@ function resolveSource(settings: Settings, flags: ParsedFlags): SourceConfig {
 }
 
 /** Mode userspace may be fallen back to, so its fields are read whatever the mode. */
-function resolveUserspace(settings: Settings): { value: UserspaceConfig; warnings: string[] } {
-  const warnings = [
-    ...checkField(settings, 'udpIdleTimeout'),
-    ...checkField(settings, 'portRange'),
-  ].map(({ field, detail }) => `${field} is not used: ${detail}`);
-  const idle = settings.udpIdleTimeout;
-  return {
-    value: { udpIdleTimeoutMs: toMs(idle > 0n ? idle : defaultSettings.udpIdleTimeout) },
-    warnings,
-  };
+function userspaceWarnings(settings: Settings): string[] {
+  const faults = [...checkField(settings, 'udpIdleTimeout'), ...checkField(settings, 'portRange')];
+  return faults.map(({ field, detail }) => `${field} is not used: ${detail}`);
 }
 
 function resolveDetectLocal(settings: Settings, given: GivenSettings): DetectLocal {

@@ -58,11 +58,6 @@ export type SourceConfig =
       readonly burst: number;
     };
 
-export interface UserspaceConfig {
-  /** How long an idle UDP association is kept; always above 0. */
-  readonly udpIdleTimeoutMs: number;
-}
-
 /** `auto`: not configured. Then it is text at a terminal, else JSON. */
 export type LogFormat = 'text' | 'json' | 'auto';
 
@@ -76,7 +71,6 @@ export interface Config extends Made {
   readonly source: SourceConfig;
   /** Per mode, so that falling back from one mode to another needs no second resolution. */
   readonly modes: Readonly<Record<ModeName, ModeSettings>>;
-  readonly userspace: UserspaceConfig;
   readonly detectLocal: DetectLocal;
   /** Every known gate with its effective value. */
   readonly featureGates: Readonly<Record<string, boolean>>;

@@ -29,18 +29,20 @@ import { isLinkLocalV6, type NodeIPs, nodeIPs } from './node-ips.ts';
 import { listeningAddresses, nodePortAddresses } from './node-ports.ts';
 import type { NodePrograms } from './node-programs.ts';
 
-export type NodeFactsSettings = Pick<
-  Config,
-  | 'bindAddress'
-  | 'clusterCIDR'
-  | 'externalIPs'
-  | 'featureGates'
-  | 'healthzBindAddress'
-  | 'metricsBindAddress'
-  | 'readBindAddress'
-  | 'nodePortAddresses'
-  | 'serviceLimits'
->;
+/** The settings that they depend on: an engine is replaced when one of these changes. */
+export const factSettings = [
+  'bindAddress',
+  'clusterCIDR',
+  'externalIPs',
+  'featureGates',
+  'healthzBindAddress',
+  'metricsBindAddress',
+  'readBindAddress',
+  'nodePortAddresses',
+  'serviceLimits',
+] as const satisfies readonly (keyof Config)[];
+
+export type NodeFactsSettings = Pick<Config, (typeof factSettings)[number]>;
 
 const noKeys: AddressKeys = new Set();
 

@@ -1,3 +1,5 @@
+import { defaultUserspaceSettings } from '../../modes/mode.ts';
+import { toMs } from '../duration.ts';
 import type { Quantity } from '../go-values.ts';
 import { areVModules, isLogFormat, isPortRange, needsAlphaOptions } from './checks.ts';
 import { bool, duration, grouped, other, positive, string } from './spec.ts';
@@ -117,6 +119,8 @@ export const otherSettings = grouped('other', {
   udpIdleTimeout: duration(
     'How long mode userspace waits for either side of a UDP exchange. Later answers are lost.',
     {
+      config: 'userspace.udpIdleTimeoutMs',
+      make: (ns) => (ns > 0n ? toMs(ns) : defaultUserspaceSettings.udpIdleTimeoutMs),
       default: '250ms',
       bounds: positive,
       checkedIn: ['userspace'],
