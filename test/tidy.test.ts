@@ -522,19 +522,35 @@ const unfinishedDocuments = new RegExp(
 );
 
 describe('the documents', () => {
-  it.each(['ARCHITECTURE.md', 'docs/internals/code.md'])(
-    '%s names every folder of src and native',
-    (document) => {
-      const text = read(document);
-      const folders = new Set(
-        [...files('src/', '.ts'), ...files('native/', '.cc')]
-          .map((path) => path.split('/').slice(0, 2).join('/'))
-          .filter((path) => extname(path) === ''),
+  it('name every folder of src and native', () => {
+    const text = read('docs/internals/code.md');
+    const folders = new Set(
+      [...files('src/', '.ts'), ...files('native/', '.cc')]
+        .map((path) => path.split('/').slice(0, 2).join('/'))
+        .filter((path) => extname(path) === ''),
+    );
+    const missing = [...folders].filter((folder) => !text.includes(`\`${folder}\``));
+    expect(missing).toEqual([]);
+  });
+
+  it('say where the unit tests of each folder of src are', () => {
+    const rows = read('docs/internals/code.md').matchAll(/^\| (`src\/.*`) \| `(test\/.*)` \|$/gm);
+    const elsewhere = new Map(
+      [...rows].flatMap(([, some, tests]) => some!.match(/src[^`]+/g)!.map((one) => [one, tests!])),
+    );
+    const isTested = (folder: string, tests: string): boolean =>
+      tracked.includes(tests) ||
+      files(`${tests}/`, '.ts').some((path) =>
+        imports(path).some((one) => `src/${one}`.startsWith(`${folder}/`)),
       );
-      const missing = [...folders].filter((folder) => !text.includes(`\`${folder}\``));
-      expect(missing).toEqual([]);
-    },
-  );
+    const isFound = (folder: string): boolean =>
+      elsewhere.has(folder) ||
+      isTested(folder, folder.replace('src', 'test/unit')) ||
+      (folder.split('/').length > 2 && isFound(dirname(folder)));
+    const folders = new Set(files('src/', '.ts').map(dirname));
+    expect([...folders].filter((folder) => folder !== 'src' && !isFound(folder))).toEqual([]);
+    expect([...elsewhere].filter((row) => !isTested(...row))).toEqual([]);
+  });
 
   it('have what comments and documents cite: files, decisions, sections of the behaviour document', () => {
     const behaviour = read('docs/internals/kube-proxy-behaviour.md');
