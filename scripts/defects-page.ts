@@ -10,7 +10,7 @@ export function defectsPage(): string {
   const lines = defects.map(({ file, mode = 'nftables', name }) => {
     const how = found[name];
     const place = [code(file), ...(mode === 'nftables' ? [] : [`mode ${mode}`])].join(', ');
-    const seen = how ? `: found by “${how.by}”, seed ${how.seed}, ${how.seconds} s` : '';
+    const seen = how ? `: “${how.by}”, seed ${how.seed}, ${how.seconds} s` : '';
     return `- ${name} (${place})${seen}`;
   });
   return `<!-- Written by scripts/docs.ts from test/simulation/defects-found.json; do not edit. -->
@@ -19,7 +19,8 @@ export function defectsPage(): string {
 
 Each is a text that replaces another one in a file of src (\`test/simulation/defects.ts\`): what the program once had, or what one deleted line would do.
 \`node test/simulation/defects-main.ts --write\` puts back one after the other, and simulates a virtual hour of each seed from 1 on, until a check fails.
-It records the processor time of all seeds; \`npm run fix\` makes this page. ${Object.keys(found).length} of ${defects.length} were found so far.
+Behind a colon are the check that failed, its seed, and the processor time of all seeds.
+${Object.keys(found).length} of ${defects.length} were found so far.
 
 ${lines.join('\n')}
 `;

@@ -245,10 +245,13 @@ function ipvsTable(): string {
 /** What packets meet in each mode. */
 function modeTable(): string {
   const rows = modeDifferences.map(({ packets, iptables, empty, nftables, instead }) => {
-    return [packets, iptables, empty ?? 'as with `iptables`', nftables, instead];
+    return [packets, iptables, empty ?? '', nftables, instead];
   });
   const iptables = '`iptables`, and kube-proxy\'s `""`';
-  return table(['Packets', iptables, '`""`', '`nftables`', 'instead, in mode nftables'], rows);
+  return table(
+    ['Packets', iptables, '`""`, unless the same', '`nftables`', 'instead, in mode nftables'],
+    rows,
+  );
 }
 
 /** What a family does after a failure. */

@@ -19,18 +19,17 @@ export function figureTable(): string {
 }
 
 /** Facts of most runs, which the table of runs leaves out. */
-const usual: readonly string[] = ['Linux 6.18, 2 CPUs', 'quiet'];
+const usual: readonly string[] = ['Linux 6.18, 2 CPUs', 'quiet', 'not recorded'];
 
 /** When, where and with what each run was made. */
 export function runTable(): string {
   const rows = [...results()].map(([name, { date, commit, machine, load }]) => {
-    const facts = [date, commit, machine, load].map((fact) => fact.replace('not recorded', '–'));
-    return [
-      `[${name}](results/${name}.json)`,
-      ...facts.map((fact) => (usual.includes(fact) ? '' : fact)),
-    ];
+    const known = (...facts: readonly string[]) => facts.filter((fact) => !usual.includes(fact));
+    const when = known(date, commit).join(', ');
+    const where = known(machine, load.replace('not recorded', '–')).join('; ');
+    return [`[${name}](results/${name}.json)`, when, where];
   });
-  return table(['run', 'date', 'commit', 'machine', 'load'], rows);
+  return table(['run', 'date, commit', 'machine and load'], rows);
 }
 
 /** Renews each table between `<!-- results: RUN TABLE COLUMNS… -->` and `<!-- results: end -->`. */

@@ -66,24 +66,6 @@ describe('documents', () => {
     expect(upgrades.filter((line) => !line.includes(' --reset-then-reuse-values'))).toEqual([]);
   });
 
-  it('differences.md has the commands and flags that kube-proxy does not have', () => {
-    const differences = read('docs/differences.md');
-    const [, commands] = /^- \*\*Commands\.\*\* ([\s\S]*?)\n- /m.exec(differences)!;
-    const missing = shownCommands
-      .map(({ words }) => words)
-      .filter(
-        (words) => ![words[0], words.join(' ')].some((name) => commands!.includes(`\`${name}`)),
-      )
-      .map((words) => words.join(' '));
-    expect(missing).toEqual(['run']);
-    const [, flags] = /^- \*\*Own flags\.\*\* ([\s\S]*?)\n- /m.exec(differences)!;
-    const own = [...read('docs/flags.md').matchAll(/^\| `(--[^`]+)`(?: \*)? † \|/gm)];
-    expect(own.length).toBeGreaterThan(15);
-    expect(own.map(([, flag]) => flag).filter((flag) => !flags!.includes(`\`${flag}\``))).toEqual(
-      [],
-    );
-  });
-
   it('operating.md has the exit codes of the commands', () => {
     const operating = read('docs/operating.md');
     const stated = [
