@@ -1,8 +1,9 @@
 /**
- * Addresses that Services ask for and that are this machine's own. Modes that bind addresses leave
- * them alone, and report each once.
+ * The addresses that modes bind, and those that Services ask for and that are this machine's own:
+ * modes that bind addresses leave these alone, and report each once.
  */
-import type { Address } from '../net/address.ts';
+import { NFPROTO } from '../kernel/nft/constants.ts';
+import { type Address, addressBytes, type Family } from '../net/address.ts';
 import { difference, keysOf } from '../state/node-sockets.ts';
 import { isByClient } from '../state/paths.ts';
 import type { Forwarding, Frontend } from '../state/types.ts';
@@ -35,6 +36,13 @@ export function concernedBy(
 /** The addresses to bind, one for each frontend that has an address. */
 export function boundAddresses(forwarding: Forwarding, environment: Environment): Address[] {
   return addressesOf(forwarding).filter((address) => !isHostAddress(environment, address));
+}
+
+/** The fields of an op that adds addresses to a link or deletes them, each without a network. */
+export function addressFields(family: Family, link: string, addresses: readonly Uint8Array[]) {
+  const prefixLength = addressBytes[family] * 8;
+  const packed = Buffer.concat(addresses);
+  return { family: NFPROTO[family], link, index: 0, prefixLength, addresses: packed };
 }
 
 /** See `ModeFrontend.contender`. */

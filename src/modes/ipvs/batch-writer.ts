@@ -3,17 +3,16 @@
  * parts about nf_tables are transactions. A frontend appears when all that it needs exists, and
  * what it needed is deleted after it.
  */
-import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { IFA_F } from '../../kernel/route-ops.ts';
-import { addressBytes } from '../../net/address.ts';
 import type { ObjectDifference, Writer } from '../backend.ts';
 import type { WrittenBatch } from '../mode.ts';
 import { EarlyTransaction, inOrder } from '../nft-table/early-transaction.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import { TableWriter } from '../nft-table/writer.ts';
+import { addressFields } from '../own-addresses.ts';
 import { addressOf, type IPVSShared } from './frontends.ts';
 import type { IPVSObjects } from './held.ts';
 import { linkName, type SetName, sharedElements } from './layout.ts';
@@ -131,22 +130,17 @@ export class IPVSBatchWriter implements Writer<IPVSObjects>, ServiceBatch {
 
   #writeLink(out: Out): void {
     if (this.#link === 'missing') out.write('linkAdd', { link: linkName, type: 'dummy' });
-    const fields = {
-      family: NFPROTO[this.#layout.family],
-      link: linkName,
-      index: 0,
-      prefixLength: addressBytes[this.#layout.family] * 8,
-    };
     for (const [kind, planned] of [
       ['addressesAdd', this.#bound],
       ['addressesDelete', this.#unbound],
     ] as const) {
       if (planned.length === 0) continue;
-      const addresses = Buffer.concat(planned.map(({ bytes }) => bytes));
+      const bytes = planned.map((one) => one.bytes);
+      const fields = addressFields(this.#layout.family, linkName, bytes);
       const ownerOf = (entry = planned.length === 1 ? 0 : -1): string | undefined =>
         planned[entry]?.owner;
-      if (kind === 'addressesDelete') out.write(kind, { ...fields, addresses }, ownerOf);
-      else out.write(kind, { ...fields, addresses, flags: IFA_F.NODAD }, ownerOf);
+      if (kind === 'addressesDelete') out.write(kind, fields, ownerOf);
+      else out.write(kind, { ...fields, flags: IFA_F.NODAD }, ownerOf);
     }
   }
 }

@@ -9,6 +9,7 @@ import { atOneGeneration } from '../../kernel/steady.ts';
 import { families, formatAddress } from '../../net/address.ts';
 import { noPause } from '../../time/pacer.ts';
 import type { OwnedObject } from '../mode.ts';
+import { addressFields } from '../own-addresses.ts';
 import { ModePlanner } from '../planner.ts';
 import type { ProxyMode } from '../proxy-mode.ts';
 import type { Sysctl, SysctlWishes } from '../sysctl.ts';
@@ -148,9 +149,7 @@ async function retire(kernel: Kernel): Promise<number> {
     const needed = new Set(busy.map(({ address }) => formatAddress(address.bytes)));
     for (const bytes of one.addresses.values()) {
       if (needed.has(formatAddress(bytes))) continue;
-      const prefixLength = 8 * bytes.length;
-      const at = { family: NFPROTO[one.family], link: linkName, index: 0, prefixLength };
-      writer.write('addressesDelete', { ...at, addresses: bytes });
+      writer.write('addressesDelete', addressFields(one.family, linkName, [bytes]));
     }
   }
   await applyAll(kernel, writer.finish(), 'ipvs.retire', subject);

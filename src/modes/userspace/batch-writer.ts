@@ -5,11 +5,10 @@
  */
 import { applyLaterPart } from '../../kernel/failures.ts';
 import type { ApplyResult, Kernel, KernelFailure } from '../../kernel/kernel.ts';
-import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { IFA_F } from '../../kernel/route-ops.ts';
-import { addressBytes, type Family } from '../../net/address.ts';
+import type { Family } from '../../net/address.ts';
 import {
   countDifference,
   type Difference,
@@ -18,6 +17,7 @@ import {
 } from '../backend.ts';
 import { bytesOf } from '../elements.ts';
 import type { WrittenBatch } from '../mode.ts';
+import { addressFields } from '../own-addresses.ts';
 import { type ServedFrontend, sameFrontend } from '../sockets/frontends.ts';
 import type { Sockets } from '../sockets/switchboard.ts';
 import type { LingeringAddresses } from './lingering.ts';
@@ -192,13 +192,7 @@ function addressOps(
 ): Uint8Array {
   const out = new RecordWriter(kernelOps);
   if (addresses.length === 0) return out.finish();
-  const fields = {
-    family: NFPROTO[family],
-    link: linkName,
-    index: 0,
-    prefixLength: addressBytes[family] * 8,
-    addresses: Buffer.concat(addresses),
-  };
+  const fields = addressFields(family, linkName, addresses);
   if (kind === 'addressesAdd') out.write(kind, { ...fields, flags: IFA_F.NODAD });
   else out.write(kind, fields);
   return out.finish();
