@@ -125,7 +125,7 @@ const named = {
   frontends: 'frontends',
   frontendEndpoints: 'endpoints at one frontend',
   endpoints: 'endpoints at its frontends',
-  sourceRanges: 'source ranges at its load-balancer frontends',
+  sourceRanges: 'source ranges at the frontends that they guard',
   affinityPorts: 'ports with session affinity or addresses with round-robin',
 } as const satisfies Record<keyof ServiceLimits, string>;
 

@@ -3,7 +3,8 @@
  * the largest ones would take all memory of a node. Once the shares rest they depend on the present
  * objects alone, so that all nodes serve the same part, in whatever order the objects arrived.
  */
-import { type Family, families } from '../net/address.ts';
+import { type Address, type Family, families } from '../net/address.ts';
+import type { List } from '../net/list.ts';
 import {
   countFrontends,
   limitOf,
@@ -332,11 +333,13 @@ function asked(
   for (const slice of slices) if (slice.family === family) endpoints += slice.length;
   const named = ports + addresses + endpoints;
   const pools = poolsOfFrontend(service, family);
-  const guarded = loadBalancerIPs.filter((address) => address.family === family).length;
+  const guards = (list: List<Address>): number =>
+    list.filter((address) => address.family === family).length * ports;
+  const others = service.guardsAll ? guards(externalIPs) + nodePorts : 0;
   return {
     frontends,
     endpoints: Math.min(limitOf('endpoints', limits, named, pools), endpoints * frontends),
-    sourceRanges: loadBalancerSourceRanges.length * Math.max(1, guarded * ports),
+    sourceRanges: loadBalancerSourceRanges.length * Math.max(1, guards(loadBalancerIPs) + others),
     affinityPorts: ports * memoriesOfPort(service, addresses),
     slots: Math.min(
       slotsWithin(named),

@@ -31,6 +31,7 @@ import { asksForSlots, type DealingHere, dealInSteps, type Starting } from './de
 import type { EndpointHealth } from './detection.ts';
 import { allowedExternalIPs, type ExternalIPRules } from './external-ips.ts';
 import type { Candidates, Here } from './gathered.ts';
+import { guards } from './guards.ts';
 import type { NamespaceShares } from './namespace-shares.ts';
 import { type NodeSockets, noSockets } from './node-sockets.ts';
 import { type PortPaths, type PortPolicy, pathsOf } from './paths.ts';
@@ -209,11 +210,13 @@ class FamilyPart {
     this.#candidates = new CandidateIndex(family, context, service);
   }
 
-  /** Says which clients may connect to load balancers of the Service. */
+  /** Says which clients may connect to what source ranges guard. */
   *guard(): Generator<undefined> {
     const { nodeAddresses } = this.#context;
-    const guarded = this.#addresses.filter(({ kind }) => kind === 'loadBalancerIP').length;
-    const sharers = Math.max(1, guarded * this.ports.length);
+    const { guardsAll } = this.#service;
+    const guarded = this.#addresses.filter(({ kind }) => guards(guardsAll, kind));
+    const nodePorts = guardsAll ? this.#nodePortsLeft : 0;
+    const sharers = Math.max(1, guarded.length * this.ports.length + nodePorts);
     const { count, ranges: sourceRanges } = yield* firstRanges(
       this.#service.loadBalancerSourceRanges,
       this.#family,
@@ -338,6 +341,7 @@ class FamilyPart {
       serving: pools.serving,
       affinityTimeoutSeconds: this.#affinityTimeoutSeconds(),
       sourceRanges: this.#shared.sourceRanges,
+      guardsAll: this.#service.guardsAll,
       nodeInSourceRanges: this.#shared.nodeInSourceRanges,
       healthCheckNodePort: this.#shared.healthCheckNodePort,
       rulesOnly: this.#rulesOnly,

@@ -31,6 +31,8 @@ export interface Service {
   readonly loadBalancerIPs: List<Address>;
   /** Empty = every client may connect. */
   readonly loadBalancerSourceRanges: List<CIDR>;
+  /** They count for node ports and external IPs, too. */
+  readonly guardsAll?: true;
   readonly internalTrafficPolicy: TrafficPolicy;
   readonly externalTrafficPolicy: TrafficPolicy;
   /** 0 = none. */
@@ -222,8 +224,10 @@ export interface Forwarding {
   readonly serving: EndpointList;
   /** 0 = no session affinity. */
   readonly affinityTimeoutSeconds: number;
-  /** Clients that load-balancer addresses accept; empty = all. */
+  /** Clients that load-balancer addresses accept; empty = all (see `isGuarded`). */
   readonly sourceRanges: readonly CIDR[];
+  /** Node ports and external IPs accept no others, either. */
+  readonly guardsAll?: true | undefined;
   /**
    * A source range contains this node's address: load-balancer addresses may be sources, too (5.7).
    */

@@ -504,6 +504,8 @@ function randomService(n: number, random: Random, detected: Raw): Raw {
   }));
   const annotations: Raw = {
     ...detected,
+    // Without a draw, so that seeds keep their worlds.
+    ...(n % 2 === 0 && { 'fairlead.io/source-ranges': 'all' }),
     ...(chance(random, 5) && {
       'fairlead.io/balance': random.pick(['maglev', 'round-robin', 'random', 'poem']),
     }),

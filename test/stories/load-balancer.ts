@@ -1,6 +1,13 @@
 /** Load-balancer addresses and their source ranges (behaviour document 5.2, 5.7). */
 import { CLIENT_OTHER_IP, lbVip, NODE_IP, NODE_SECOND_IP } from '../lab/addresses.ts';
-import { joined, node, service, slices } from '../lab/objects.ts';
+import {
+  clientIpAffinity,
+  joined,
+  type KubernetesObject,
+  node,
+  service,
+  slices,
+} from '../lab/objects.ts';
 import {
   answered,
   apply,
@@ -13,7 +20,15 @@ import {
   type Story,
   silence,
 } from '../lab/story.ts';
-import { fromOutside, frontends, lb, NODE_PORT, reachable, unprogrammed } from './common.ts';
+import {
+  externalLocal,
+  fromOutside,
+  frontends,
+  lb,
+  NODE_PORT,
+  reachable,
+  unprogrammed,
+} from './common.ts';
 import { firewallNeedsEndpoints, forgetsTheNodeItself } from './differences.ts';
 
 const toLb = frontends.loadBalancer;
@@ -118,6 +133,15 @@ const other = { from: { addresses: CLIENT_OTHER_IP } };
 
 function open(...loadBalancerSourceRanges: readonly string[]) {
   return reachable({ loadBalancerSourceRanges });
+}
+
+/** The same, with the annotation: the ranges, and further fields of spec. */
+function guardingAll(...given: readonly (string | Record<string, unknown>)[]): KubernetesObject {
+  const ranges = given.filter((one) => typeof one === 'string');
+  const fields = given.filter((one) => typeof one !== 'string');
+  const object = reachable(Object.assign({ loadBalancerSourceRanges: ranges }, ...fields));
+  const annotations = { 'fairlead.io/source-ranges': 'all' };
+  return { ...object, metadata: { ...object.metadata, annotations } };
 }
 
 /** The same at two addresses. */
@@ -235,6 +259,50 @@ const sourceRanges: readonly Story[] = [
       ...[...fromOutside, frontends.clusterIp]
         .filter((target) => target !== toLb)
         .map((target) => connect('client', target, podA, other)),
+    ],
+  },
+  {
+    name: 'Source ranges hold for node ports and external IPs, too, where the Service says so',
+    covers: ['5.7'],
+    steps: [
+      apply(guardingAll(...CLIENTS), ...slices('web', ['pod-a'])),
+      ...fromOutside.flatMap((to) => [
+        connect('client', to, podA),
+        connect('client', to, silence, other),
+        connect('pod-b', to, silence),
+        connect('node', to, silence),
+        connect('node2', to, silence),
+      ]),
+      connect('pod-b', frontends.clusterIp, answered({ 'pod-a': 'own' })),
+      apply(guardingAll(...PODS, ...NODES)),
+      ...fromOutside.flatMap((to) => [
+        connect('client', to, silence),
+        connect('pod-b', to, podA),
+        connect('pod-a', to, podA),
+        connect('node', to, podA),
+        connect('node2', to, podA),
+      ]),
+      apply(open(...CLIENTS)),
+      connect('client', frontends.nodePort, podA, other),
+      connect('client', frontends.externalIp, podA, other),
+      connect('client', toLb, silence, other),
+    ],
+  },
+  {
+    name: 'Source ranges at a node port end what session affinity remembers, and spare its neighbours',
+    covers: ['5.7', '5.8'],
+    servers: [{ actor: 'node', at: at(NODE_IP, NODE_PORT + 1) }],
+    steps: [
+      apply(
+        guardingAll(...CLIENTS, ...OTHER_CLIENTS, { ...clientIpAffinity(60), ...externalLocal }),
+        ...slices('web', ['pod-a']),
+      ),
+      connect('client', frontends.nodePort, answered({ 'pod-a': 'own' })),
+      connect('client', frontends.nodePort, answered({ 'pod-a': 'own' }), other),
+      apply(guardingAll(...CLIENTS, { ...clientIpAffinity(60), ...externalLocal })),
+      connect('client', frontends.nodePort, answered({ 'pod-a': 'own' })),
+      connect('client', frontends.nodePort, silence, other),
+      connect('client', at(NODE_IP, NODE_PORT + 1), answered({ node: 'own' }), other),
     ],
   },
   {

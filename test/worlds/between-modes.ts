@@ -4,6 +4,7 @@
  */
 import { cidrContains } from '../../src/net/address.ts';
 import type { EndpointList } from '../../src/net/endpoint-list.ts';
+import { isGuarded } from '../../src/state/guards.ts';
 import { isByClient, isElsewhere } from '../../src/state/paths.ts';
 import type { Odds } from '../fake/chance.ts';
 import { address } from '../unit/state/build.ts';
@@ -93,7 +94,8 @@ function inDefault(compared: Compared): Odds | undefined {
   const { kind, paths } = taking.frontend;
   const odds = answerOfOther(compared);
   if (odds === undefined) return undefined;
-  if (paths.pod.to !== 'reject' || kind === 'clusterIP' || kind === 'nodePort')
+  const isGuardedPort = kind === 'nodePort' && odds.has('drop');
+  if (paths.pod.to !== 'reject' || kind === 'clusterIP' || (kind === 'nodePort' && !isGuardedPort))
     return withHairpin(compared, taking, odds);
   if (flow.iif === undefined && !own.isLocal(flow.daddr) && !isClusterIP(other, flow.daddr)) {
     note('The node and load balancers without endpoints');
@@ -120,9 +122,15 @@ function unclaimedInDefault({ flow, note, other, own }: Compared): Odds {
 function inIptables({ flow, note, other, own }: Compared): Odds | undefined {
   const odds = other.answer(flow);
   const taking = own.frontendAt(flow);
-  if (taking !== undefined && !isLetIn(taking, flow) && own.nodePortAt(flow) !== undefined) {
+  const isKeptOut = taking !== undefined && !isLetIn(taking, flow);
+  if (isKeptOut && taking.frontend.kind !== 'nodePort' && own.nodePortAt(flow) !== undefined) {
     note('Source ranges at an address and port that is a node port, too');
     return undefined;
+  }
+  const nodePort = taking === undefined ? own.nodePortAt(flow, 'anywhere') : undefined;
+  if (nodePort !== undefined && odds.has('untouched') && !isLetIn(nodePort, flow)) {
+    note('Node ports without endpoints');
+    return dropped;
   }
   const isRefused =
     taking?.frontend.paths.pod.to === 'reject' && taking.frontend.kind !== 'clusterIP';
@@ -236,9 +244,8 @@ function unclaimedWhereBound({ flow, note, other, own }: Compared): Odds {
 
 /** By the source ranges. */
 function isLetIn({ forwarding, frontend }: Taking, { saddr }: Flow): boolean {
-  const { sourceRanges } = forwarding;
-  if (frontend.kind !== 'loadBalancerIP' || sourceRanges.length === 0) return true;
-  return sourceRanges.some((range) => cidrContains(range, address(saddr)));
+  if (!isGuarded(forwarding, frontend)) return true;
+  return forwarding.sourceRanges.some((range) => cidrContains(range, address(saddr)));
 }
 
 function isPodByCIDR(node: ModeNode, { saddr }: Flow): boolean {

@@ -200,7 +200,12 @@ export class WorldMaker {
     ]);
     return {
       kind: 'Service',
-      metadata: { ...metadata, ...(this.#chance(25) ? { labels } : {}) },
+      metadata: {
+        ...metadata,
+        ...(this.#chance(25) ? { labels } : {}),
+        // Without a draw, so that seeds keep their worlds.
+        ...(n % 2 === 0 ? { annotations: { 'fairlead.io/source-ranges': 'all' } } : {}),
+      },
       spec: this.#chance(25) ? { ...spec, clusterIP: 'None', clusterIPs: ['None'] } : spec,
       status: { loadBalancer },
     };

@@ -149,8 +149,8 @@ export const limitSettings = grouped('limits', {
   'serviceLimits.sourceRanges': limit(
     'service-source-ranges-max',
     'sourceRanges',
-    'Source ranges of one Service in one family, counted for each load-balancer ' +
-      'frontend. Beyond it, the first ranges may connect.',
+    'Source ranges of one Service in one family, counted for each frontend that they guard. ' +
+      'Beyond it, the first ranges may connect.',
   ),
   'serviceLimits.affinityPorts': limit(
     'service-affinity-ports-max',

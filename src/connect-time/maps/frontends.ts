@@ -5,6 +5,7 @@ import { binary } from '../../modes/elements.ts';
 import type { ModeConfig } from '../../modes/mode.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import { slotsOf } from '../../state/deal.ts';
+import { isGuarded } from '../../state/guards.ts';
 import { isByClient, isRefusal } from '../../state/paths.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import { frontendKey, groupCount, groupSize, keyBytes, poolValue, valueBytes } from './layout.ts';
@@ -49,9 +50,7 @@ export function poolOf(
   if ((forwarding.deal?.balance ?? 'random') !== 'random') return 'balance';
   if (config.masqueradeAll) return 'masquerade all';
   if (forwarding.affinityTimeoutSeconds > 0) return 'session affinity';
-  if (frontend.kind === 'loadBalancerIP' && forwarding.sourceRanges.length > 0) {
-    return 'source ranges';
-  }
+  if (isGuarded(forwarding, frontend)) return 'source ranges';
   const { pod } = frontend.paths;
   if (isRefusal(pod.to)) return 'no endpoint';
   // Without a detector, rules treat all clients as external ones, pods included.

@@ -1,6 +1,7 @@
 /** Which chains of this mode do what to the packets of a frontend, in the words of iptables. */
 import { NF_INET } from '../../kernel/nft/constants.ts';
 import { formatAddress } from '../../net/address.ts';
+import { isGuarded } from '../../state/guards.ts';
 import { isRefusal } from '../../state/paths.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import {
@@ -23,17 +24,17 @@ export const describer: PathDescriber = {
 };
 
 function objectsOf(forwarding: Forwarding, frontend: Frontend, { pool }: PacketPath): PathObjects {
-  const { affinityTimeoutSeconds, servicePort, sourceRanges } = forwarding;
+  const { affinityTimeoutSeconds, servicePort } = forwarding;
   const { kind, paths } = frontend;
   const chains = serviceChains(servicePort);
   const isInside = kind === 'clusterIP';
-  const isGuarded = kind === 'loadBalancerIP' && sourceRanges.length > 0;
-  const own = isInside ? chains[pool] : isGuarded ? chains.firewall : chains.external;
+  const isJudged = isGuarded(forwarding, frontend);
+  const own = isInside ? chains[pool] : isJudged ? chains.firewall : chains.external;
   const picks = inNat(chains[pool]);
   const accepting = kind === 'nodePort' ? 'KUBE-NODEPORTS' : 'KUBE-SERVICES';
   const refusing = kind === 'clusterIP' ? 'KUBE-SERVICES' : 'KUBE-EXTERNAL-SERVICES';
   return {
-    sourceRanges: isGuarded
+    sourceRanges: isJudged
       ? `${inNat(chains.firewall)}, then ${rule('filter', 'KUBE-PROXY-FIREWALL', forwarding, frontend, 'DROP')}`
       : undefined,
     frontend: isRefusal(paths.pod.to)

@@ -9,7 +9,7 @@ import { countedIn } from '../../kernel/xt/matches/nfacct.ts';
 import { dport, openTo } from '../../kernel/xt/matches/port.ts';
 import { recentCheck, recentSet } from '../../kernel/xt/matches/recent.ts';
 import { oneOf } from '../../kernel/xt/matches/statistic.ts';
-import { is, type Target, type XtRule } from '../../kernel/xt/rule.ts';
+import { is, isNot, type Target, type XtRule } from '../../kernel/xt/rule.ts';
 import { dnat } from '../../kernel/xt/targets/dnat.ts';
 import { masquerade } from '../../kernel/xt/targets/masquerade.ts';
 import { reject, rejectByReset } from '../../kernel/xt/targets/reject.ts';
@@ -18,6 +18,7 @@ import { Address } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import { loopbackBlocks } from '../../net/special-address.ts';
 import { slotsOf, slotsOfEach } from '../../state/deal.ts';
+import { isGuarded } from '../../state/guards.ts';
 import {
   isByClient,
   isRefusal,
@@ -99,8 +100,8 @@ function isExternal({ kind, paths }: Frontend): boolean {
 }
 
 /** Whether only some clients may use the frontend. */
-function isFirewalled({ sourceRanges }: Forwarding, frontend: Frontend): boolean {
-  return frontend.kind === 'loadBalancerIP' && sourceRanges.length > 0 && isExternal(frontend);
+function isFirewalled(forwarding: Forwarding, frontend: Frontend): boolean {
+  return isGuarded(forwarding, frontend) && isExternal(frontend);
 }
 
 /** The chains that translate packets: that of a pool, and with affinity those of its endpoints. */
@@ -256,11 +257,13 @@ function firewallRules({ forwarding, name, chains }: Context): XtRule[] {
   const says = remark(`${name} loadbalancer IP`);
   const target = jump(chains.external);
   // A node that has bound the address connects from that address itself.
-  const own = frontends.filter((one) => nodeInSourceRanges && isFirewalled(forwarding, one));
+  const own = frontends.flatMap((one) =>
+    nodeInSourceRanges && one.address && isFirewalled(forwarding, one) ? [one.address] : [],
+  );
   const dropped = `other traffic to ${name} will be dropped by KUBE-PROXY-FIREWALL`;
   return [
     ...sourceRanges.map((range) => ({ source: is(range), matches: [says], target })),
-    ...own.map(({ address }) => ({ source: is(hostOf(address!)), matches: [says], target })),
+    ...own.map((address) => ({ source: is(hostOf(address)), matches: [says], target })),
     { matches: [remark(dropped)] },
   ];
 }
@@ -282,31 +285,45 @@ function clusterWay(context: Context, frontend: Frontend, pool: PoolName): Chain
   return { table: 'nat', chain: 'KUBE-SERVICES', rule };
 }
 
+const kindWords = {
+  clusterIP: ' cluster IP',
+  externalIP: ' external IP',
+  loadBalancerIP: ' loadbalancer IP',
+  nodePort: '',
+} as const satisfies Readonly<Record<Frontend['kind'], string>>;
+
 function externalWay(context: Context, frontend: Frontend): ChainRule[] {
   const { forwarding, name, chains } = context;
   const table = 'nat';
-  if (frontend.kind === 'nodePort') {
-    const chain = 'KUBE-NODEPORTS';
-    const rule = { ...toFrontend(context, frontend, name), target: jump(chains.external) };
-    const { counted, localhostNodePorts } = context.config;
-    if (!counted || !localhostNodePorts) return [{ table, chain, rule }];
+  const isNodePort = frontend.kind === 'nodePort';
+  const firewalled = isFirewalled(forwarding, frontend);
+  const target = jump(firewalled ? chains.firewall : chains.external);
+  const rule = { ...toFrontend(context, frontend, `${name}${kindWords[frontend.kind]}`), target };
+  const chain = isNodePort ? 'KUBE-NODEPORTS' : 'KUBE-SERVICES';
+  const ways: ChainRule[] = [{ table, chain, rule }];
+  const { counted, localhostNodePorts } = context.config;
+  if (isNodePort && counted && localhostNodePorts) {
     const matches = [...rule.matches, countedIn(counterNames.localhostAccepted)];
     const local = { ...rule, destination: is(loopbackBlocks.IPv4), matches };
     // Each rule is inserted at the head of its chain, so that the last one here comes first.
-    return [
-      { table, chain, rule },
-      { table, chain, rule: local },
-    ];
+    ways.push({ table, chain, rule: local });
   }
-  const words = frontend.kind === 'externalIP' ? 'external IP' : 'loadbalancer IP';
-  const firewalled = isFirewalled(forwarding, frontend);
-  const target = jump(firewalled ? chains.firewall : chains.external);
-  const rule = { ...toFrontend(context, frontend, `${name} ${words}`), target };
-  const way: ChainRule = { table, chain: 'KUBE-SERVICES', rule };
-  if (!firewalled) return [way];
+  return firewalled ? [...ways, refusedClients(context, frontend)] : ways;
+}
+
+/** Drops clients that the firewall chain has not led to endpoints. */
+function refusedClients(context: Context, frontend: Frontend): ChainRule {
+  const { chains, config, forwarding, name } = context;
   const text = `${name} traffic not accepted by ${chains.firewall}`;
-  const rest = { ...toFrontend(context, frontend, text), target: drop };
-  return [way, { table: 'filter', chain: 'KUBE-PROXY-FIREWALL', rule: rest }];
+  const rule = { ...toFrontend(context, frontend, text), target: drop };
+  const at = { table: 'filter', chain: 'KUBE-PROXY-FIREWALL' } as const;
+  if (frontend.kind !== 'nodePort') return { ...at, rule };
+  const [says, port] = rule.matches;
+  const matches = [says!, localAddress('destination'), port!];
+  if (config.localhostNodePorts) return { ...at, rule: { ...rule, matches } };
+  // Without `route_localnet`, node ports at loopback addresses belong to sockets.
+  const destination = isNot(loopbackBlocks[forwarding.family]);
+  return { ...at, rule: { ...rule, destination, matches } };
 }
 
 /** Where connections are ended, those of which nothing is known any more are reset. */

@@ -2,6 +2,7 @@
 import { NF_INET } from '../../kernel/nft/constants.ts';
 import type { Family } from '../../net/address.ts';
 import { cidrContains, formatEndpoint } from '../../net/address.ts';
+import { isGuarded } from '../../state/guards.ts';
 import { type ClientKind, isRefusal } from '../../state/paths.ts';
 import { sourceRangesTypes } from '../nft-table/source-ranges.ts';
 import {
@@ -44,17 +45,18 @@ function asIPVSCan(path: PacketPath, to: Destination, client: ClientKind): Packe
 }
 
 function objectsOf({ forwarding, frontend, address }: Destination): PathObjects {
-  const { affinityTimeoutSeconds, family, servicePort, sourceRanges } = forwarding;
-  const { kind, paths, port } = frontend;
+  const { affinityTimeoutSeconds, family, servicePort } = forwarding;
+  const { paths, port } = frontend;
   const at = formatEndpoint(address.bytes, port);
   const service = `ipvsadm -l ${ipvsadmOption[servicePort.protocol]} ${at}`;
   const element = (set: string): string =>
     `${object(family, set)} { ${nftKey(address, servicePort.protocol, port)} }`;
   const refusals = { reject: 'rejected', drop: 'dropped' };
   const refusal = isRefusal(paths.pod.to) ? refusals[paths.pod.to] : 'dropped-outside';
-  const isGuarded = kind === 'loadBalancerIP' && sourceRanges.length > 0;
   return {
-    sourceRanges: isGuarded ? nftObject('map', family, tableName, 'firewall-ips') : undefined,
+    sourceRanges: isGuarded(forwarding, frontend)
+      ? nftObject('map', family, tableName, 'firewall-ips')
+      : undefined,
     frontend: service,
     refusal: element(refusal),
     affinity: affinityTimeoutSeconds > 0 ? `${service} (persistent)` : undefined,

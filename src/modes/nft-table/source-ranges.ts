@@ -18,6 +18,7 @@ import {
 import type { CIDR, Family } from '../../net/address.ts';
 import { type AddressRanges, rangesOf } from '../../net/address-ranges.ts';
 import { cidrsOf } from '../../net/interval.ts';
+import { isGuarded } from '../../state/guards.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import { selfClients } from '../source-ranges.ts';
 import type { NamedObject, NamedSet } from './objects.ts';
@@ -34,7 +35,7 @@ export interface Firewall {
 const setPrefix = 'source-ranges-';
 const chainPrefix = 'firewall-';
 
-/** Names of the chains that `firewall-ips` sends clients to begin with this. */
+/** Names of the chains that judge clients of a frontend begin with this. */
 export { chainPrefix as firewallPrefix };
 
 /** The types of a set of source ranges; undefined = no such set has this name. */
@@ -101,11 +102,11 @@ export function selfClientKeys(forwarding: Forwarding): Uint8Array[] {
  */
 export function firewallOf(
   forwarding: Forwarding,
-  { kind }: Frontend,
+  frontend: Frontend,
   refuse: Statement = drop,
 ): Firewall | undefined {
+  if (!isGuarded(forwarding, frontend)) return undefined;
   const { family, nodeInSourceRanges, sourceRanges } = forwarding;
-  if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
   const known = madeOf(sourceRanges, refuse);
   known.list ??= listOf(family, rangesOf(sourceRanges));
   if (nodeInSourceRanges) known.node ??= firewall(family, known.list, 'node-', refuse);

@@ -91,6 +91,7 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
     rejecting(family, countsTraffic),
     ...(countsTraffic ? countingChains(family) : []),
     chain('nodeports', [
+      [vmap(nodePortSelectors, 'firewall-nodeports')],
       ...counted([inSet(nodePortSelectors, 'nodeport-connections')]),
       [vmap(nodePortSelectors, 'sticky-nodeports')],
       [vmap(nodePortSelectors, 'nodeports')],

@@ -139,9 +139,11 @@ export const verdictKinds: Readonly<Record<VerdictPart, VerdictKind>> = {
     of: ({ refusal }) => refusal,
   },
   firewall: {
-    maps: { service: 'firewall-ips', nodePort: 'firewall-ips' },
-    usual: new RegExp(`^goto ${firewallPrefix}`),
-    of: ({ firewall }) => to(VERDICT.goto, firewall?.chain),
+    maps: { service: 'firewall-ips', nodePort: 'firewall-nodeports' },
+    usual: new RegExp(`^(goto|jump) ${firewallPrefix}`),
+    // A jump at node ports: clients that may connect return.
+    of: ({ firewall, maps: { kind } }) =>
+      to(kind === 'nodePort' ? VERDICT.jump : VERDICT.goto, firewall?.chain),
   },
 };
 

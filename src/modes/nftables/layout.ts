@@ -72,6 +72,7 @@ export function setDefinitions(family: Family) {
       ),
     ),
     commented(map('nodeports', nodePort, 'verdict', 'node port : treatment')),
+    map('firewall-nodeports', nodePort, 'verdict', 'node port : who may connect'),
     map('nodeport-endpoints', [...nodePort, index], endpoint, 'node port . index : endpoint'),
     map(
       'nodeport-local-endpoints',

@@ -3,6 +3,7 @@ import { counted } from '../../ask/words.ts';
 import { choose } from '../../state/categorise.ts';
 import { formatFallback } from '../../state/deal.ts';
 import { isElsewhere } from '../../state/paths.ts';
+import { guards } from '../../state/guards.ts';
 import type { Seen } from '../../state/resolve.ts';
 import { whyIgnored } from '../../state/topology.ts';
 import type { Forwarding, Service } from '../../state/types.ts';
@@ -24,13 +25,18 @@ export function portRemarks(seen: Seen, zone: string): string[] {
 
 /** As with kube-proxy, ranges of one family limit no clients of the other. */
 export function rangeRemarks(
-  { loadBalancerSourceRanges: ranges }: Service,
+  { guardsAll, loadBalancerSourceRanges: ranges }: Service,
   { forwarding: { family, frontends } }: Seen,
 ): string[] {
-  const isBalanced = frontends.some(({ kind }) => kind === 'loadBalancerIP');
+  if (ranges.length === 0) {
+    return guardsAll ? ['There are no loadBalancerSourceRanges: all clients are let in.'] : [];
+  }
   const hasOwn = ranges.some(({ address }) => address.family === family);
-  if (ranges.length === 0 || hasOwn || !isBalanced) return [];
-  return [`loadBalancerSourceRanges has no range of ${family}: all clients of it are let in.`];
+  const isAny = frontends.some(({ kind }) => guards(guardsAll, kind));
+  if (!hasOwn && isAny) {
+    return [`loadBalancerSourceRanges has no range of ${family}: all clients of it are let in.`];
+  }
+  return guardsAll ? ['loadBalancerSourceRanges count for node ports and external IPs, too.'] : [];
 }
 
 /** How connections are shared out, where an annotation decides. */

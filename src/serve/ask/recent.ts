@@ -91,7 +91,7 @@ const nothingElse: Also = [];
 function otherDifferences(a: Forwarding, b: Forwarding): Also {
   const hasSameFrontends = sameFrontends(a.frontends, b.frontends);
   const hasSameAffinity = a.affinityTimeoutSeconds === b.affinityTimeoutSeconds;
-  const hasSameRanges = sameRanges(a.sourceRanges, b.sourceRanges);
+  const hasSameRanges = a.guardsAll === b.guardsAll && sameRanges(a.sourceRanges, b.sourceRanges);
   if (hasSameFrontends && hasSameAffinity && hasSameRanges) return nothingElse;
   return [
     ...(hasSameFrontends ? [] : (['frontends'] as const)),

@@ -92,6 +92,13 @@ export const annotationTable = {
     modes: 'nftables, iptables',
     meaning: '`off`: connections to the Service do not take the [fast path](fast-path.md).',
   },
+  'fairlead.io/source-ranges': {
+    ...onService,
+    ...oneOf(['all']),
+    meaning:
+      '`loadBalancerSourceRanges` count for node ports and external IPs, too ' +
+      '([whom they let in](load-balancers.md#source-ranges-at-all-frontends)).',
+  },
   'fairlead.io/balance': {
     ...onService,
     ...translated<Balance>(balances.map((balance) => [balance, balance])),

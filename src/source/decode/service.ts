@@ -84,6 +84,7 @@ export function* serviceInSteps(
     affinityTimeoutSeconds: decodeAffinity(fields, spec),
     rulesOnly: asked('fairlead.io/connect-time') === 'off',
     ...(asked('fairlead.io/fast-path') === 'off' && { isFastPathOff: true as const }),
+    ...(asked('fairlead.io/source-ranges') === 'all' && { guardsAll: true as const }),
     balancing: decodeBalancing(asked),
     detection: decodeDetection(asked),
     endings: decodeEndings(asked),

@@ -213,6 +213,22 @@ export const brokenClusters = described(
     object: 'map ip fairlead firewall-ips { 203.0.113.80 . tcp . 80 : goto firewall-',
   },
   {
+    name: 'source ranges leave the client of a node port out',
+    manifests:
+      web(
+        'loadBalancerSourceRanges: [198.51.100.0/24]',
+        'annotations: { fairlead.io/source-ranges: all }',
+      ) +
+      endpoints(there) +
+      node,
+    to: '192.168.7.7:30080',
+    from: '203.0.113.9',
+    outcome: 'dropped',
+    cause:
+      'The client 203.0.113.9 is dropped: it is in none of loadBalancerSourceRanges (198.51.100.0/24)',
+    object: 'map ip fairlead firewall-nodeports { tcp . 30080 : jump firewall-',
+  },
+  {
     name: 'another Service has the address',
     manifests:
       web().replace('uid: u', 'uid: u, creationTimestamp: "2026-01-02T00:00:00Z"') +

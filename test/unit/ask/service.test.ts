@@ -176,6 +176,16 @@ describe('fairlead service show', () => {
     expect(await remarksWith({ loadBalancerSourceRanges: [] })).toEqual([]);
     const inside = { loadBalancerIPs: [], loadBalancerSourceRanges: ranges.slice(0, 1) };
     expect(await remarksWith(inside)).toEqual([]);
+    const guardsAll = true;
+    expect(await remarksWith({ ...inside, externalIPs: ['203.0.113.6'], guardsAll })).toEqual([
+      'loadBalancerSourceRanges has no range of IPv4: all clients of it are let in.',
+    ]);
+    expect(await remarksWith({ loadBalancerSourceRanges: ranges, guardsAll })).toEqual([
+      'loadBalancerSourceRanges count for node ports and external IPs, too.',
+    ]);
+    expect(await remarksWith({ loadBalancerSourceRanges: [], guardsAll })).toEqual([
+      'There are no loadBalancerSourceRanges: all clients are let in.',
+    ]);
   });
 
   it('shows which endpoints hints select, and why hints are ignored', async () => {

@@ -7,7 +7,18 @@ import {
 } from '../../../src/state/budget.ts';
 import { type Resolved, resolve, resolveInSteps } from '../../../src/state/resolve.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
-import { context, ips, portsOf, ready, readyLocal, service, slice, slicePort } from './build.ts';
+import {
+  address,
+  context,
+  http,
+  ips,
+  portsOf,
+  ready,
+  readyLocal,
+  service,
+  slice,
+  slicePort,
+} from './build.ts';
 
 function within(
   limits: Partial<ServiceLimits>,
@@ -177,7 +188,7 @@ describe('the limit of source ranges of a Service', () => {
     expect(kept(2, guarded(['198.51.100.1']))).toBe(2);
     const { excess } = within({ sourceRanges: 2 }, guarded(['198.51.100.1']));
     expect(excess.map(formatExcess)).toEqual([
-      'asks for 3 IPv4 source ranges at its load-balancer frontends, and 2 are the most',
+      'asks for 3 IPv4 source ranges at the frontends that they guard, and 2 are the most',
     ]);
   });
 
@@ -186,6 +197,12 @@ describe('the limit of source ranges of a Service', () => {
     expect(kept(6, of)).toBe(3);
     expect(kept(5, of)).toBe(2);
     expect(kept(1, of)).toBe(1);
+    // Its node port and its external IP count, too, where they are guarded.
+    const ports = [{ ...http, nodePort: 30080 }];
+    const more = { ...of, externalIPs: [address('203.0.113.9')], ports };
+    expect(kept(6, more)).toBe(3);
+    expect(kept(12, { ...more, guardsAll: true })).toBe(3);
+    expect(kept(11, { ...more, guardsAll: true })).toBe(2);
   });
 });
 

@@ -102,6 +102,7 @@ describe('sameService', () => {
     { uid: 'another' },
     { rulesOnly: true },
     { isFastPathOff: true },
+    { guardsAll: true },
     { endings: { endAfterMs: 1000 } },
     { endings: { keepsFlows: true } },
     { balancing: { balance: 'least-connections' } },

@@ -137,6 +137,12 @@ describe('connect-time translation excludes', () => {
     expect(outcome('loadBalancerIP', { fields })).toBe('source ranges');
   });
 
+  it.each(external)('%s of a Service whose source ranges count for all', (kind) => {
+    const fields: Fields = { loadBalancerSourceRanges: ['203.0.113.0/24'], guardsAll: true };
+    expect(outcome(kind, { fields })).toBe('source ranges');
+    expect(outcome('clusterIP', { fields })).toBe('cluster');
+  });
+
   it.each(external)(
     '%s of policy Local, where the rules cannot distinguish pods from others',
     (kind) => {

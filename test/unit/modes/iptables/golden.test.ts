@@ -24,6 +24,10 @@ const stories: Readonly<Record<string, (family: Family) => Served>> = {
     }),
     endpoints(family, both),
   ],
+  'source-ranges-all': (family) => [
+    everyKind(family, { loadBalancerSourceRanges: ['192.0.0.0/8'], guardsAll: true }),
+    endpoints(family, both),
+  ],
   'policy-cluster': (family) => [everyKind(family), endpoints(family, both)],
   'policy-local-elsewhere': (family) => [
     everyKind(family, local),

@@ -66,6 +66,26 @@ async function scriptOf(wanted: Forwarding): Promise<string> {
   return printed('nftables', planner.take()!.ops);
 }
 
+describe('source ranges of node ports in mode nftables', () => {
+  it('are judged by a jump before affinity and endpoints, and kept by a restart', async () => {
+    const nodePort = { kind: 'nodePort', address: undefined, port: 30080 } as const;
+    const frontends = [{ ...nodePort, paths: allPaths.outside }];
+    const sourceRanges = [cidr('192.0.2.0/24')];
+    const judged = forwarding('a', pool(1), { frontends, sourceRanges, guardsAll: true });
+    const rig = await started(judged);
+    const [judge] = judges(rig.kernel);
+    expect(elements(rig.kernel, 'firewall-nodeports')).toEqual([`tcp . 30080 : jump ${judge}`]);
+    const { writes } = rig.kernel;
+    expect(await rig.crash(rig.planned, environment)).toEqual(noDrift);
+    expect(rig.kernel.writes).toBe(writes);
+    rig.plan(all({ ...judged, guardsAll: undefined }));
+    rig.take();
+    rig.drain();
+    expect(elements(rig.kernel, 'firewall-nodeports')).toEqual([]);
+    expect(judges(rig.kernel)).toEqual([]);
+  });
+});
+
 describe('short lists of source ranges in mode nftables', () => {
   it('are rules of a chain that all frontends with the same clients share, not a set', async () => {
     const rig = await started(

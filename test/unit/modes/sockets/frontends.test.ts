@@ -107,6 +107,12 @@ describe('the sockets of frontends', () => {
       return servedFrontends({ ...guarded, nodeInSourceRanges }, setting)[1]!;
     });
     expect(sameFrontend(nodeIn!, nodeOut!)).toBe(false);
+    const ports = [nodePort];
+    const every = forwarding({ ...vip, ports, loadBalancerSourceRanges: ['192.0.2.0/24'] });
+    const judged = (guardsAll?: true) =>
+      servedFrontends({ ...every, guardsAll }, setting).map((one) => one.clients !== undefined);
+    expect(judged()).toEqual([false, true, false]);
+    expect(judged(true)).toEqual([false, true, true]);
     const moved = { ...setting, environment: { ...environment, hostAddresses: [] } };
     expect(sameFrontend(outside!, servedFrontends(forwarding(vip), moved)[1]!)).toBe(false);
   });
