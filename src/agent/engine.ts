@@ -372,6 +372,7 @@ export class Engine implements RunningEngine {
       observer: conntrackObserver,
       localAddresses: interfaces,
       untranslated: mode.translates ? 'wrong' : 'right',
+      endsConnections: !mode.usesIPVS,
     });
   }
 

@@ -12,6 +12,8 @@ export type ConntrackEvent = { readonly family: Family; readonly protocol: Proto
       readonly examined: number;
       /** Entries that contradicted and were deleted. */
       readonly deleted: ConntrackEntries;
+      /** They were of connections that were too old. */
+      readonly isForAge?: boolean;
     }
   | {
       /** The kernel refused something. */

@@ -228,6 +228,19 @@ export function abandoned(entries: ConntrackEntries, criteria: Criteria): Conntr
   });
 }
 
+/** Returns what finds the Forwarding that has the suspect frontend of an entry. */
+export function holderReader(
+  entries: ConntrackEntries,
+  criteria: Criteria,
+): (index: number) => Forwarding | undefined {
+  const { held, suspects } = criteria;
+  const frontendsOf = destinationReader(entries, criteria);
+  return (index) => {
+    const key = frontendsOf(index).find((one) => held.has(one));
+    return key !== undefined && suspects.has(key) ? held.get(key) : undefined;
+  };
+}
+
 /** Entries to an endpoint that a suspect frontend had, and that its holder has lost (`isLost`). */
 function selectLost(
   entries: ConntrackEntries,

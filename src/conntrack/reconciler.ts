@@ -10,6 +10,8 @@
  * Such an entry is deleted only if its original destination is a frontend of that Service, and its
  * reply source an endpoint that has left the Service while this process ran.
  *
+ * Connections of Services that limit their age end likewise.
+ *
  * Connections that are being made to an endpoint which failure detection leaves out get another
  * one: their entries are deleted, and the client repeats its first packet.
  */
@@ -24,6 +26,7 @@ import type { Forwarding } from '../state/types.ts';
 import { type Clock, isDue } from '../time/clock.ts';
 import { restAfter } from '../time/rest.ts';
 import { Runner } from '../time/runner.ts';
+import { ConnectionAges } from './ages.ts';
 import type { ConntrackObserver } from './events.ts';
 import { SuspectFrontends } from './frontends.ts';
 import {
@@ -35,6 +38,8 @@ import {
   eachEnded,
   eachSuspect,
   ended,
+  frontendKeys,
+  holderReader,
   noEndpoints,
 } from './policy.ts';
 
@@ -53,12 +58,14 @@ interface ConntrackReconcilerOptions {
   /** Nothing else changes it. Others read it. */
   readonly inForce: FrontendsInForce;
   readonly conntrack: Conntrack;
-  readonly clock: Pick<Clock, 'now' | 'after' | 'turn'>;
+  readonly clock: Pick<Clock, 'now' | 'after' | 'turn' | 'random'>;
   readonly observer: ConntrackObserver;
   /** Reads the addresses of this machine. */
   readonly localAddresses: () => readonly Address[];
   /** Default: wrong. */
   readonly untranslated?: Criteria['untranslated'];
+  /** Whether connections end when their entries do; default: yes. */
+  readonly endsConnections?: boolean;
 }
 
 const protocols = ['UDP', 'SCTP', 'TCP'] as const satisfies readonly Protocol[];
@@ -119,6 +126,8 @@ interface Work {
   /** Those of the entries that are to be deleted. */
   readonly select: typeof contradicting;
   readonly untranslated: Criteria['untranslated'];
+  /** Set where all entries are examined again and again, for connections that are too old. */
+  readonly ages?: ConnectionAges;
   /** `now` of the next pass; undefined: no pass is due. */
   dueMs: number | undefined;
   /** Ends the time in which frontends wait so that more share a pass; undefined: they do not. */
@@ -133,6 +142,8 @@ export class ConntrackReconciler {
   readonly #endings: Work;
   /** Frees connections that are being made to endpoints which do not answer. */
   readonly #rescues: Work;
+  /** Ends connections that are too old. */
+  readonly #aged: Work & { readonly ages: ConnectionAges };
   readonly #all: readonly Work[];
   #nodePortAddresses: Accepting['nodePortAddresses'] = [];
   #unswept: Unswept = () => undefined;
@@ -168,8 +179,11 @@ export class ConntrackReconciler {
     this.#work = { UDP: work('UDP'), SCTP: work('SCTP'), TCP: work('TCP') };
     this.#endings = onRequest(this.#work.TCP, { state: 'any', select: ended });
     this.#rescues = onRequest(this.#work.TCP, { state: 'unanswered', select: abandoned });
+    const ages = new ConnectionAges(clock);
+    const select: Work['select'] = (entries, by) => ages.due(entries, holderReader(entries, by));
+    this.#aged = { ...onRequest(this.#work.TCP, { state: 'any', select }), ages };
     const ordered = protocols.map((protocol) => this.#work[protocol]);
-    this.#all = [...ordered, this.#endings, this.#rescues];
+    this.#all = [...ordered, this.#endings, this.#rescues, this.#aged];
   }
 
   /** See `ForwardingFollower`: nothing is examined until `settled`. */
@@ -186,6 +200,14 @@ export class ConntrackReconciler {
     if (servicePort.protocol !== 'TCP') return;
     eachEnded(previous, next, this.#endings.frontends.suspect);
     eachAbandoned(previous, next, this.#rescues.frontends.suspect);
+    if (this.#options.endsConnections === false) return;
+    this.#aged.ages.changed(previous, next);
+    if (next?.endings?.maxAgeMs !== undefined) this.#suspectAged([next]);
+  }
+
+  #suspectAged(aged: Iterable<Forwarding>): void {
+    const { suspect } = this.#aged.frontends;
+    for (const one of aged) for (const key of frontendKeys(one)) suspect(key, noEndpoints);
   }
 
   /**
@@ -207,7 +229,7 @@ export class ConntrackReconciler {
   get upToDate(): boolean {
     return (
       !this.#passes.isRunning &&
-      this.#all.every((work) => work.graceMs > 0 || work.frontends.isClear)
+      this.#all.every((work) => work.graceMs > 0 || work === this.#aged || work.frontends.isClear)
     );
   }
 
@@ -238,7 +260,7 @@ export class ConntrackReconciler {
       const isEarly = unswept && ((key: FrontendKey) => isHeldBy(work, key, unswept));
       if (this.#isOpen(work) && !frontends.ripen(isEarly)) this.#asking.soon();
       if (frontends.due.size === 0) continue;
-      work.dueMs ??= now + work.graceMs;
+      work.dueMs ??= now + (work.ages?.pauseMs ?? work.graceMs);
       this.#passes.soon(work.dueMs - now);
     }
   }
@@ -274,6 +296,7 @@ export class ConntrackReconciler {
       if (work.dueMs !== undefined) continue;
       work.failures = 0;
       work.frontends.clear();
+      if (work.ages !== undefined) this.#suspectAged(work.ages.followed);
       this.#collect(work);
     }
     this.#current = undefined;
@@ -301,10 +324,12 @@ export class ConntrackReconciler {
       nodePortAddresses: () => this.#acceptingAddresses(),
       untranslated,
     };
+    work.ages?.begin();
     for (const request of this.#requests(work)) {
       if (this.#passes.isStopped) return;
       await this.#examine(work, request, criteria);
     }
+    work.ages?.end();
   }
 
   /** One request of all entries, or one for each of a few frontends. */
@@ -337,7 +362,8 @@ export class ConntrackReconciler {
     const deleted = ConntrackEntries.concat(family, gone);
     const durationMs = clock.now() - startedMs;
     const examined = entries.length;
-    observer({ kind: 'reconciled', family, protocol, durationMs, examined, deleted });
+    const isForAge = work === this.#aged;
+    observer({ kind: 'reconciled', family, protocol, durationMs, examined, deleted, isForAge });
     if (failure !== undefined) throw failure;
   }
 

@@ -86,7 +86,8 @@ export class ExcludedServices {
  * that they are ended, which the kernel refuses for those that take it.
  */
 function isExcluded({ endings, isFastPathOff }: Service): boolean {
-  return isFastPathOff === true || endings?.endAfterMs !== undefined;
+  const isEnding = endings?.endAfterMs !== undefined || endings?.maxAgeMs !== undefined;
+  return isFastPathOff === true || isEnding;
 }
 
 /** Whether what is desired of the Service is known. */

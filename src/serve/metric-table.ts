@@ -234,6 +234,10 @@ export const metricTable = {
     'from',
     'to',
   ),
+  fairlead_old_connections_ended_total: counter(
+    'Connections that were older than their Service allows, and were ended',
+    'ip_family',
+  ),
   fairlead_reports_left_out_total: counter(
     'Log lines and events about one object beyond the allowed number',
   ),

@@ -317,6 +317,7 @@ export function conntrackMetrics(registry: Registry): (event: ConntrackEvent) =>
   const duration = metric('kubeproxy_conntrack_reconciler_sync_duration_seconds', registry);
   const deleted = metric('kubeproxy_conntrack_reconciler_deleted_entries_total', registry);
   const failures = metric('fairlead_conntrack_failures_total', registry);
+  const old = metric('fairlead_old_connections_ended_total', registry);
   return (event) => {
     const label = { ip_family: event.family };
     if (event.kind === 'failed') {
@@ -324,7 +325,7 @@ export function conntrackMetrics(registry: Registry): (event: ConntrackEvent) =>
       return;
     }
     duration.observe(label, event.durationMs / 1000);
-    deleted.inc(label, event.deleted.length);
+    (event.isForAge ? old : deleted).inc(label, event.deleted.length);
   };
 }
 

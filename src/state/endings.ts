@@ -1,4 +1,4 @@
-/** What becomes of connections and UDP flows whose endpoint ends, where a Service asks for it. */
+/** What ends connections and UDP flows, or keeps them, where a Service asks for it. */
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 
@@ -9,6 +9,8 @@ export interface Endings {
    * ended. Undefined: they are not ended.
    */
   readonly endAfterMs?: number;
+  /** How old connections may get; then they are ended. Undefined: they are not. */
+  readonly maxAgeMs?: number;
   /** UDP flows stay with an endpoint that terminates, as long as it serves. */
   readonly keepsFlows?: true;
 }
@@ -28,6 +30,14 @@ export interface PortEndings extends Endings {
  * none for a moment.
  */
 export const removalMs = 1000;
+
+/**
+ * How old one connection gets, a tenth more or less than the Service says, so that connections of
+ * the same time do not end at the same time. `random` is in [0, 1).
+ */
+export function ageLimitMs(maxAgeMs: number, random: number): number {
+  return maxAgeMs * (0.9 + 0.2 * random);
+}
 
 interface HasEndings {
   readonly endings?: PortEndings | undefined;

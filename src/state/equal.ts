@@ -60,7 +60,12 @@ export const sameForwarding = equality<Forwarding>({
     local: sameValue,
     leftOut: 'ignored',
   }),
-  endings: equality<PortEndings>({ endAfterMs: 'is', keepsFlows: 'is', kept: sameValue }),
+  endings: equality<PortEndings>({
+    endAfterMs: 'is',
+    maxAgeMs: 'is',
+    keepsFlows: 'is',
+    kept: sameValue,
+  }),
 });
 
 export const sameService = equality<Service>({
@@ -74,16 +79,16 @@ export const sameService = equality<Service>({
   externalIPs: sameAddresses,
   loadBalancerIPs: sameAddresses,
   loadBalancerSourceRanges: sameRanges,
+  guardsAll: 'is',
   internalTrafficPolicy: 'is',
   externalTrafficPolicy: 'is',
   healthCheckNodePort: 'is',
   affinityTimeoutSeconds: 'is',
   rulesOnly: 'is',
-  guardsAll: 'is',
   isFastPathOff: 'is',
   balancing: equality<Balancing>({ balance: 'is', slowStartMs: 'is' }),
   detection: equality<Detection>({ mode: 'is', probes: 'is' }),
-  endings: equality<Endings>({ endAfterMs: 'is', keepsFlows: 'is' }),
+  endings: equality<Endings>({ endAfterMs: 'is', maxAgeMs: 'is', keepsFlows: 'is' }),
   awaitedLoadBalancer: 'is',
   ports: listEquality(
     equality<ServicePort>({ name: 'is', protocol: 'is', port: 'is', nodePort: 'is' }),

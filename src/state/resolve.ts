@@ -353,10 +353,11 @@ class FamilyPart {
   #endings(port: ServicePort, kept: EndpointList): Forwarding['endings'] {
     const { endings } = this.#service;
     if (endings === undefined) return undefined;
-    const { endAfterMs, keepsFlows } = endings;
+    const { endAfterMs, keepsFlows, maxAgeMs } = endings;
     if (port.protocol === 'UDP') return keepsFlows && { keepsFlows };
-    if (port.protocol !== 'TCP' || endAfterMs === undefined) return undefined;
-    return { endAfterMs, kept };
+    if (port.protocol !== 'TCP') return undefined;
+    if (endAfterMs === undefined) return maxAgeMs === undefined ? undefined : { maxAgeMs };
+    return { endAfterMs, kept, ...(maxAgeMs && { maxAgeMs }) };
   }
 
   /** To be asked before `#forwarding` of the same port. */

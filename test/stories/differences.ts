@@ -69,6 +69,10 @@ export const endsWithTheService = {
   ipvs: 'the address is unbound, and open connections end with it, as in kube-proxy',
 } as const;
 
+export const endsNoOldConnections = {
+  ipvs: 'a connection is only ended with its real server',
+} as const;
+
 export const hasNoSCTP = {
   userspace: 'there are no sockets for SCTP: such a port is set aside',
 } as const;

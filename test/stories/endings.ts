@@ -32,6 +32,7 @@ import {
   reachable,
   vip,
 } from './common.ts';
+import { endsNoOldConnections } from './differences.ts';
 
 const all = [frontends.clusterIp, ...fromOutside];
 const podA = answered({ 'pod-a': 'any' });
@@ -40,6 +41,10 @@ const other = clusterIp(11);
 
 function ending(value: string, object: KubernetesObject): KubernetesObject {
   return annotated({ 'fairlead.io/end-connections': value }, object);
+}
+
+function aging(age: string): KubernetesObject {
+  return annotated({ 'fairlead.io/max-connection-age': age }, reachable());
 }
 
 function annotated(annotations: Record<string, string>, object: KubernetesObject) {
@@ -192,6 +197,23 @@ export const endingStories: readonly Story[] = [
       ...openAll(),
       apply(...behind('pod-b')),
       ...endAll(),
+      connect('client', frontends.clusterIp, podB),
+    ],
+  },
+  {
+    name: 'Connections that are older than the Service says are reset, others continue',
+    covers: ['5.12'],
+    differsIn: endsNoOldConnections,
+    steps: [
+      apply(aging('10s'), plain, ...behind('pod-a'), ...slices('other', ['pod-a'])),
+      ...openAll(),
+      open('of the other', 'client', at(other, 80), podA),
+      // The same endpoint would know what follows.
+      apply(...behind('pod-b')),
+      aMoment,
+      ...resumeAll(podA),
+      ...endAll(10_000),
+      resume('of the other', podA),
       connect('client', frontends.clusterIp, podB),
     ],
   },

@@ -44,7 +44,8 @@ export function poolOf(
   if (forwarding.servicePort.protocol !== 'TCP') return 'protocol';
   const { endings, rulesOnly } = forwarding;
   // Connections are ended by way of the rules.
-  if (rulesOnly === 'annotation' || endings?.kept !== undefined) return 'annotation';
+  const isEnding = endings?.kept !== undefined || endings?.maxAgeMs !== undefined;
+  if (rulesOnly === 'annotation' || isEnding) return 'annotation';
   if (rulesOnly !== false && frontend.kind === 'clusterIP') return rulesOnly;
   // The programs draw slots at random, and know neither a client's port nor the other connections.
   if ((forwarding.deal?.balance ?? 'random') !== 'random') return 'balance';

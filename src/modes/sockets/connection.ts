@@ -165,6 +165,12 @@ export function carry(client: Socket, carrying: Carrying): void {
   attempt(0);
 }
 
+/** Resets the client when the time is over. */
+export function endAfter(client: Socket, ms: number): void {
+  const timer = setTimeout(() => client.resetAndDestroy(), ms).unref();
+  client.once('close', () => clearTimeout(timer));
+}
+
 function dial({ pool, index }: Endpoint): Socket {
   const to = { host: formatAddress(pool.address(index)), port: pool.port(index) };
   return connect({ ...socketOptions, ...to });

@@ -49,6 +49,8 @@ export interface ServedFrontend extends ModeFrontend {
   readonly udpIdleTimeoutMs: number;
   /** Connections whose endpoint has gone are ended. */
   readonly isEnding: boolean;
+  /** How old connections get; undefined: as old as they want. */
+  readonly maxAgeMs: number | undefined;
 }
 
 /** What is the same for all frontends of a family. */
@@ -115,6 +117,7 @@ function frontendAt(
     selfClients: selfClients(forwarding, frontend),
     udpIdleTimeoutMs,
     isEnding: forwarding.endings?.kept !== undefined,
+    maxAgeMs: forwarding.endings?.maxAgeMs,
     contender: contenderOf(frontend, environment),
   };
 }
@@ -171,6 +174,7 @@ export const sameFrontend = equality<ServedFrontend>({
   selfClients: sameAddresses,
   udpIdleTimeoutMs: 'is',
   isEnding: 'is',
+  maxAgeMs: 'is',
   bytes: 'ignored',
   isShared: 'ignored',
 });

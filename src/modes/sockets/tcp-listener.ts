@@ -1,12 +1,14 @@
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { formatAddress } from '../../net/address.ts';
+import { ageLimitMs } from '../../state/endings.ts';
 import type { Balancer } from './balancer.ts';
 import type { Buffers } from './buffers.ts';
 import {
   type Connections,
   carry,
   type Endpoint,
+  endAfter,
   type LeadsBack,
   socketOptions,
 } from './connection.ts';
@@ -86,9 +88,10 @@ export class TCPListener implements Listener {
     };
     const joined = (endpoint: Endpoint): void => {
       balancer.joined(endpoint);
-      const { affinity, isEnding } = balancer.frontend;
+      const { affinity, isEnding, maxAgeMs } = balancer.frontend;
       const { index, pool } = endpoint;
       if (isEnding) connections.addEndable(affinity.id, pool.key(index), client);
+      if (maxAgeMs !== undefined) endAfter(client, ageLimitMs(maxAgeMs, Math.random()));
     };
     carry(client, {
       choose,

@@ -1,15 +1,19 @@
 /** What determines the endpoints of a Service port, each a sentence. */
 import { counted } from '../../ask/words.ts';
+import type { ModeFacts } from '../../modes/mode.ts';
 import { choose } from '../../state/categorise.ts';
 import { formatFallback } from '../../state/deal.ts';
-import { isElsewhere } from '../../state/paths.ts';
 import { guards } from '../../state/guards.ts';
+import { isElsewhere } from '../../state/paths.ts';
 import type { Seen } from '../../state/resolve.ts';
 import { whyIgnored } from '../../state/topology.ts';
 import type { Forwarding, Service } from '../../state/types.ts';
 
+/** The mode that runs, as far as it ends connections. */
+type Ending = Pick<ModeFacts, 'usesIPVS'>;
+
 /** What determines the endpoints of a port. */
-export function portRemarks(seen: Seen, zone: string): string[] {
+export function portRemarks(seen: Seen, zone: string, mode: Ending): string[] {
   const { external, internal } = seen.policy;
   return [
     ...(internal === 'Local' ? ['Pods of this node reach endpoints of this node only.'] : []),
@@ -17,7 +21,7 @@ export function portRemarks(seen: Seen, zone: string): string[] {
       ? ['From outside, endpoints of this node only are reached, and see the client’s address.']
       : []),
     ...dealRemarks(seen.forwarding),
-    ...endingRemarks(seen.forwarding),
+    ...endingRemarks(seen.forwarding, mode),
     ...elsewhere(seen),
     ...endpointRemarks(seen, zone),
   ];
@@ -58,13 +62,20 @@ export function dealRemarks({ deal, ...pools }: Forwarding): string[] {
   ];
 }
 
-/** What becomes of connections whose endpoint has gone, where an annotation decides. */
-export function endingRemarks({ endings }: Forwarding): string[] {
+/** What ends connections, where an annotation decides. */
+export function endingRemarks({ endings }: Forwarding, { usesIPVS }: Ending): string[] {
   if (endings === undefined) return [];
-  const { endAfterMs = 0, kept, keepsFlows } = endings;
+  const { endAfterMs = 0, kept, keepsFlows, maxAgeMs } = endings;
   const flows = 'Flows stay with an endpoint that terminates, as long as it serves.';
   const ended = `Connections are ended ${endAfterMs / 1000} s after their endpoint has left.`;
-  return [...(kept === undefined ? [] : [ended]), ...(keepsFlows ? [flows] : [])];
+  const old = usesIPVS
+    ? 'Mode ipvs does not end connections by their age.'
+    : `Connections are ended when they are about ${(maxAgeMs ?? 0) / 1000} s old.`;
+  return [
+    ...(kept === undefined ? [] : [ended]),
+    ...(maxAgeMs === undefined ? [] : [old]),
+    ...(keepsFlows ? [flows] : []),
+  ];
 }
 
 /** A node without endpoints is not a problem if load balancers ask for them. */

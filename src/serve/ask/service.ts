@@ -215,7 +215,7 @@ async function shownPort(
     local: forwarding.local.length,
     ...(forwarding.deal === undefined ? {} : { balance: forwarding.deal.balance }),
     remarks: [
-      ...portRemarks(seen, engine.context.zone),
+      ...portRemarks(seen, engine.context.zone, agent.mode),
       ...rangeRemarks(service, seen),
       ...detectionRemarks(agent, service, seen),
     ],

@@ -50,13 +50,13 @@ function durationMs(text: string): number {
 }
 
 /** In milliseconds. */
-function duration(least: string): Values<number> {
-  const [leastMs, mostMs] = [durationMs(least), durationMs('1h')];
+function duration(least: string, most = '1h'): Values<number> {
+  const [leastMs, mostMs] = [durationMs(least), durationMs(most)];
   const read = (text: string): number | undefined => {
     const ms = durationMs(text);
     return ms >= leastMs && ms <= mostMs ? ms : undefined;
   };
-  return { allowed: `from ${least} to 1h`, read };
+  return { allowed: `from ${least} to ${most}`, read };
 }
 
 const weight: Values<number> = {
@@ -155,6 +155,12 @@ export const annotationTable = {
     meaning:
       'When TCP connections end whose endpoint [has gone](balancing.md#when-an-endpoint-has-gone); ' +
       'by default never.',
+  },
+  'fairlead.io/max-connection-age': {
+    ...onService,
+    ...duration('10s', '24h'),
+    modes: 'nftables, iptables, userspace',
+    meaning: 'TCP connections that are [older](balancing.md#old-connections) end.',
   },
   'fairlead.io/udp-flows': {
     ...onService,
@@ -277,9 +283,14 @@ export function decodeDetection(read: ReadAnnotation): Detection | undefined {
 export function decodeEndings(read: ReadAnnotation): Endings | undefined {
   const after = read('fairlead.io/end-connections');
   const endAfterMs = after === 'never' ? undefined : after;
+  const maxAgeMs = read('fairlead.io/max-connection-age');
   const keepsFlows = read('fairlead.io/udp-flows') !== undefined;
-  if (endAfterMs === undefined && !keepsFlows) return undefined;
-  return { ...(endAfterMs && { endAfterMs }), ...(keepsFlows && { keepsFlows }) };
+  if (endAfterMs === undefined && maxAgeMs === undefined && !keepsFlows) return undefined;
+  return {
+    ...(endAfterMs && { endAfterMs }),
+    ...(maxAgeMs && { maxAgeMs }),
+    ...(keepsFlows && { keepsFlows }),
+  };
 }
 
 /** The weight of the endpoints of an EndpointSlice; undefined: it gives none. */

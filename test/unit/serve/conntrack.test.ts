@@ -44,6 +44,7 @@ it('metrics count deleted conntrack entries, durations and failures', async () =
   const observe = conntrackMetrics(registry);
   observe(reconciled);
   observe({ ...reconciled, deleted: deleted.slice(0, 1) });
+  observe({ ...reconciled, isForAge: true });
   observe(failed);
   const lines = (await registry.metrics()).split('\n');
   expect(lines).toContain(
@@ -53,8 +54,9 @@ it('metrics count deleted conntrack entries, durations and failures', async () =
     'kubeproxy_conntrack_reconciler_sync_duration_seconds_bucket{le="0.016",ip_family="IPv4"} 0',
   );
   expect(lines).toContain(
-    'kubeproxy_conntrack_reconciler_sync_duration_seconds_bucket{le="0.032",ip_family="IPv4"} 2',
+    'kubeproxy_conntrack_reconciler_sync_duration_seconds_bucket{le="0.032",ip_family="IPv4"} 3',
   );
+  expect(lines).toContain('fairlead_old_connections_ended_total{ip_family="IPv4"} 2');
   expect(lines).toContain('fairlead_conntrack_failures_total{ip_family="IPv4"} 1');
 });
 

@@ -65,7 +65,7 @@ export function selectionOf(input: ExplainInput, seen: Seen, pool: 'cluster' | '
   const service = input.agent.state.service(key);
   return [
     ...dealRemarks(seen.forwarding),
-    ...endingRemarks(seen.forwarding),
+    ...endingRemarks(seen.forwarding, input.agent.mode),
     ...(service === undefined ? [] : detectionRemarks(input.agent, service, seen)),
     ...endpointRemarks(seen, input.engine.context.zone),
     ...left,

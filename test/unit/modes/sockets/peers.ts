@@ -46,6 +46,7 @@ export function frontend(
     selfClients: [],
     udpIdleTimeoutMs: 5000,
     isEnding: false,
+    maxAgeMs: undefined,
     ...fields,
   };
 }
