@@ -9,26 +9,26 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 85_170;
+const total = 85_550;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2700,
   'docs/api.md': 3260,
-  'docs/balancing.md': 1650,
+  'docs/balancing.md': 1730,
   'docs/configuration.md': 3000,
   'docs/connect-time.md': 1450,
   'docs/differences.md': 2850,
   'docs/internals/kube-proxy-behaviour.md': 2970,
   'docs/internals/reliability.md': 1900,
   'docs/kubectl-plugin.md': 1100,
-  'docs/limits.md': 2650,
+  'docs/limits.md': 2680,
   'docs/logs.md': 3400,
   'docs/metrics.md': 2200,
   'docs/migrating.md': 2300,
   'docs/operating.md': 1960,
   'docs/runbook.md': 5090,
   'docs/scale.md': 1350,
-  'docs/semantics.md': 3850,
+  'docs/semantics.md': 3870,
 };
 
 const paths = execFileSync('git', ['ls-files', '*.md'], { cwd: root })
