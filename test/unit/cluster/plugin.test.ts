@@ -198,9 +198,51 @@ describe('kubectl fairlead problems', () => {
       ['node', 'b', 'Conntrack is full.'],
       ['node', 'c', 'Does not answer: nobody answers'],
       ['shop/web', 'a,b', 'It has no endpoint.'],
-      ['3 nodes, 2 answered, 3 problems'],
+      ['3 nodes, 2 answered, 3 problems, 0 remarks'],
     ]);
     expect(code).toBe(1);
+  });
+
+  it('shows what nodes have in common once, also where its figures, times or interfaces differ', async () => {
+    const lost = (seconds: number) => `problem node No~answer~for~${seconds}s.`;
+    const silent = (minute: number) => `problem shop/web ${endpoint},~seen~since~10:${minute}Z.`;
+    const endpoint = 'Endpoint~10.244.1.5:80';
+    const bridge = (...ports: string[]) =>
+      `remark Bridge~cni0~(${ports.join()}):~bridge~link~set~dev~${ports[0]}~hairpin~on.`;
+    const cluster = new PaperCluster()
+      .node('a', report(lost(61), silent(10), bridge('veth1a', 'veth1b')))
+      .node('b', report(lost(75), silent(11), bridge('vethxy')))
+      .node('c', report(lost(75), silent(11).replace('1.5', '1.6')));
+    const { code, stdout } = await cluster.ask('problems', '--no-headers');
+    expect(rows(stdout)).toEqual([
+      ['node', 'all 3', 'No answer for 61s. (as a says it)'],
+      ['shop/web', 'a,b', 'Endpoint 10.244.1.5:80, seen since 10:10Z. (as a says it)'],
+      ['shop/web', 'c', 'Endpoint 10.244.1.6:80, seen since 10:11Z.'],
+      [
+        'node',
+        'a,b',
+        'Remark: Bridge cni0 (veth1a,veth1b): bridge link set dev veth1a hairpin on. (as a says it)',
+      ],
+      ['3 nodes, 3 answered, 3 problems, 1 remarks'],
+    ]);
+    expect(code).toBe(1);
+  });
+
+  it('shows two problems of a node that differ in figures', async () => {
+    const one = report('problem node IPv4~is~off.', 'problem node IPv6~is~off.');
+    const cluster = new PaperCluster().node('a', one).node('b', one);
+    const { stdout } = await cluster.ask('problems', '--no-headers');
+    expect(rows(stdout).slice(0, 2)).toEqual([
+      ['node', 'all 2', 'IPv4 is off.'],
+      ['node', 'all 2', 'IPv6 is off.'],
+    ]);
+  });
+
+  it('exits with 0 where nodes have remarks only', async () => {
+    const cluster = new PaperCluster().node('a', report('remark Look~here.'));
+    const { code, stdout } = await cluster.ask('problems', '--no-headers');
+    expect(rows(stdout)[0]).toEqual(['node', 'a', 'Remark: Look here.']);
+    expect(code).toBe(0);
   });
 
   it('names a node whose configuration, mode or version most nodes do not have', async () => {
@@ -213,7 +255,7 @@ describe('kubectl fairlead problems', () => {
     const { code, stdout } = await cluster.ask('problems', '--no-headers');
     expect(rows(stdout)).toEqual([
       ['node', 'a', 'Its config is bbbb, that of most nodes is aaaa.'],
-      ['4 nodes, 4 answered, 1 problems'],
+      ['4 nodes, 4 answered, 1 problems, 0 remarks'],
     ]);
     expect(code).toBe(1);
   });

@@ -103,10 +103,11 @@ function serviceLines(service: ServiceAnswer): Line[] {
   ];
 }
 
-function problemLines({ continue: next, items, node, proxy }: ProblemList): Line[] {
+function problemLines({ continue: next, items, node, proxy, remarks }: ProblemList): Line[] {
   return [
     ['node', node],
     ...proxy.map((text) => ['problem', 'node', text]),
+    ...remarks.map((text) => ['remark', text]),
     ...items.flatMap(({ name, namespace, problems }) =>
       problems.map(({ text }) => ['problem', `${namespace}/${name}`, text]),
     ),
