@@ -49,6 +49,7 @@ it('alert rules keep the labels of the cluster, and of the node if they are abou
   expect(groupings.length).toBeGreaterThan(20);
   const ofNoNode = [
     'by (cluster, job)',
+    'on (cluster, job)',
     'by (cluster, job, reason)',
     'by (cluster, job, ip_family, namespace, service, port, protocol, endpoint)',
   ];
