@@ -4,8 +4,8 @@
  */
 import { conntrackUse } from '../../host/conntrack.ts';
 import type { ReadableFiles } from '../../host/files.ts';
-import type { Conntrack } from '../../kernel/conntrack.ts';
-import { type ConntrackEntries, IPS } from '../../kernel/conntrack-entries.ts';
+import type { Conntrack, ConntrackRequest } from '../../kernel/conntrack.ts';
+import { IPS } from '../../kernel/conntrack-entries.ts';
 import { isKernelError, orElse } from '../../kernel/errors.ts';
 import type { ModeFacts } from '../../modes/mode.ts';
 import { Address, formatEndpoint } from '../../net/address.ts';
@@ -46,6 +46,21 @@ const kept = { keepMs: 2000, restFactor: 50 } as const;
 const entriesMax = 1 << 18;
 /** The most endpoints whose answers are looked for. */
 const suspectsMax = 32;
+/** The kernel walks its whole table for each destination: of more, all entries are read once. */
+const narrowDumpsMax = 4;
+
+/** An endpoint in use, with connections that were not answered. */
+interface Suspect {
+  readonly key: EndpointKey;
+  readonly endpoint: string;
+  readonly forwarding: Forwarding;
+  /** Where they were sent. */
+  readonly destination: {
+    readonly key: EndpointKey;
+    readonly address: Address;
+    readonly port: number;
+  };
+}
 
 export class UnansweredEndpoints {
   readonly #known: Known;
@@ -108,39 +123,56 @@ export class UnansweredEndpoints {
       if (!firsts.has(key)) firsts.set(key, i);
     });
     const often = Array.from(firsts).filter(([key]) => counts.get(key)! >= failedLeast);
-    if (often.length === 0) return [];
-    const since = new Date(clock.wallMs()).toISOString();
-    const found: Unanswered[] = [];
-    for (const [key, i] of often.slice(0, suspectsMax)) {
+    const suspects = often.slice(0, suspectsMax).flatMap(([key, i]): Suspect[] => {
       const address = Address.from(entries.address(i, 'originalDestination'));
       const port = entries.port(i, 'originalDestination');
       const forwarding = frontends.holder(protocol, { address, port });
-      if (forwarding === undefined || !isInUse(forwarding, key)) continue;
-      const destination = { address: address.bytes, port };
-      const all = await conntrack.dump({ ...request, state: 'any', destination });
-      if (answersFrom(all.entries, key, protocol)) continue;
+      if (forwarding === undefined || !isInUse(forwarding, key)) return [];
+      const destination = { key: entries.key(i, 'originalDestination'), address, port };
       const endpoint = formatEndpoint(
         entries.address(i, 'replySource'),
         entries.port(i, 'replySource'),
       );
-      const id = forwardingId(family, forwarding.key);
-      found.push({ service: serviceKey(forwarding.servicePort), endpoint, forwarding: id, since });
+      return [{ key, endpoint, forwarding, destination }];
+    });
+    const answering = await this.#answering(request, suspects);
+    const since = new Date(clock.wallMs()).toISOString();
+    return suspects
+      .filter(({ destination, key }) => {
+        const others = answering.get(destination.key)!;
+        // With UDP, silence may be right if no endpoint answers.
+        return !others.has(key) && (protocol !== 'UDP' || others.size > 0);
+      })
+      .map(({ endpoint, forwarding }) => {
+        const service = serviceKey(forwarding.servicePort);
+        return { service, endpoint, forwarding: forwardingId(family, forwarding.key), since };
+      });
+  }
+
+  /** The endpoints that answer, by the destination of what was sent. */
+  async #answering(
+    request: Pick<ConntrackRequest, 'family' | 'protocol' | 'zone'>,
+    suspects: readonly Suspect[],
+  ): Promise<ReadonlyMap<EndpointKey, ReadonlySet<EndpointKey>>> {
+    const destinations = new Map(suspects.map((one) => [one.destination.key, one.destination]));
+    const narrow = Array.from(destinations.values(), ({ address: { bytes: address }, port }) => {
+      return { ...request, destination: { address, port } };
+    });
+    const answering = new Map(
+      Array.from(destinations.keys(), (key) => [key, new Set<EndpointKey>()]),
+    );
+    const pacer = answerPacer(this.#known);
+    for (const one of narrow.length > narrowDumpsMax ? [request] : narrow) {
+      const { entries } = await this.#known.conntrack.dump({ ...one, state: 'any' });
+      await inTurns(Array(entries.length).keys(), pacer.pause, (i) => {
+        if ((entries.status(i) & IPS.SEEN_REPLY) === 0) return;
+        answering.get(entries.key(i, 'originalDestination'))?.add(entries.key(i, 'replySource'));
+      });
     }
-    return found;
+    return answering;
   }
 }
 
 function isInUse({ cluster, local }: Forwarding, key: EndpointKey): boolean {
   return [cluster, local].some((list) => new EndpointFinder(list).has(key));
-}
-
-/** Whether an endpoint answers; with UDP, if none does, silence may be right. */
-function answersFrom(entries: ConntrackEntries, key: EndpointKey, protocol: Protocol): boolean {
-  let isAnyAnswered = protocol !== 'UDP';
-  for (let i = 0; i < entries.length; i += 1) {
-    if ((entries.status(i) & IPS.SEEN_REPLY) === 0) continue;
-    if (entries.key(i, 'replySource') === key) return true;
-    isAnyAnswered = true;
-  }
-  return !isAnyAnswered;
 }
