@@ -102,6 +102,7 @@ export const sameSlice = equality<EndpointSlice>({
   length: 'is',
   addresses: 'is',
   conditions: 'is',
+  pods: 'is',
   weight: 'is',
   triggerTimeMs: 'is',
   ports: listEquality(equality<SlicePort>({ name: 'is', protocol: 'is', port: 'is' })),

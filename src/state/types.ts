@@ -112,6 +112,8 @@ export interface EndpointSlice {
   readonly zoneHints: List<readonly string[]> | undefined;
   /** The node and zone of each endpoint, for people; undefined if no endpoint has them. */
   readonly places: readonly Place[] | undefined;
+  /** A hash of the name of each endpoint's pod, 4 bytes each, 0 without one; undefined: no names. */
+  readonly pods?: string | undefined;
   /** The weight of each of its endpoints; undefined when nothing says. */
   readonly weight?: number | undefined;
   /** endpoints.kubernetes.io/last-change-trigger-time, milliseconds since the epoch. */
@@ -130,6 +132,15 @@ export function addressAt(
 ): Address {
   const width = addressBytes[family];
   return Address.from(Buffer.from(addresses.slice(i * width, (i + 1) * width), 'latin1'));
+}
+
+/** Bytes of each item of `EndpointSlice.pods`. */
+export const podBytes = 4;
+
+/** What stands for the pod of endpoint `i`; undefined: none is named. */
+export function podAt({ pods }: EndpointSlice, i: number): string | undefined {
+  const pod = pods?.slice(i * podBytes, (i + 1) * podBytes);
+  return pod === '\0\0\0\0' ? undefined : pod;
 }
 
 /** An EndpointSlice that is not used, although it seems to be for a Service. */

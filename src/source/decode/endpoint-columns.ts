@@ -1,6 +1,6 @@
 import { addressBytes, type Family, readIPv6 } from '../../net/address.ts';
 import { hintList } from '../../state/hint-list.ts';
-import { Condition, type EndpointSlice, type Place } from '../../state/types.ts';
+import { Condition, type EndpointSlice, type Place, podBytes } from '../../state/types.ts';
 import type { Interner } from '../interner.ts';
 import { isOrdinaryIPv4 } from './addresses.ts';
 
@@ -13,7 +13,7 @@ export interface EndpointContext {
 
 export type Columns = Pick<
   EndpointSlice,
-  'length' | 'addresses' | 'conditions' | 'zoneHints' | 'places'
+  'length' | 'addresses' | 'conditions' | 'zoneHints' | 'places' | 'pods'
 >;
 
 /** The fields of an endpoint, without its address. */
@@ -25,6 +25,8 @@ interface Endpoint {
   readonly zone: string;
   readonly hintedNodes: readonly string[];
   readonly hintedZones: readonly string[];
+  /** See `podHash`; 0 = no pod is named. */
+  readonly pod: number;
 }
 
 export const noNames: readonly string[] = Object.freeze([]);
@@ -49,6 +51,7 @@ export class ColumnWriter {
   readonly #addresses: Buffer;
   readonly #conditions: Buffer;
   readonly #most: number;
+  #pods: Buffer | undefined;
   #zoneHints: (readonly string[])[] | undefined;
   #places: Place[] | undefined;
   #length = 0;
@@ -81,7 +84,7 @@ export class ColumnWriter {
   }
 
   /** Adds the endpoint whose address has been written. */
-  add({ conditions, node, zone, hintedNodes, hintedZones }: Endpoint): void {
+  add({ conditions, node, zone, hintedNodes, hintedZones, pod }: Endpoint): void {
     const { nodeName, strings } = this.#context;
     this.#conditions[this.#length] =
       conditions |
@@ -96,6 +99,10 @@ export class ColumnWriter {
       this.#places ??= Array.from({ length: this.#most }, () => nowhere);
       this.#places[this.#length] = strings.place(node, zone);
     }
+    if (pod !== 0) {
+      this.#pods ??= Buffer.alloc(this.#most * podBytes);
+      this.#pods.writeUInt32BE(pod, this.#length * podBytes);
+    }
     this.#length += 1;
   }
 
@@ -107,9 +114,18 @@ export class ColumnWriter {
       addresses: this.#addresses.toString('latin1', 0, length * this.#stride),
       conditions: this.#conditions.toString('latin1', 0, length),
       zoneHints: this.#zoneHints && hintList(this.#zoneHints.slice(0, length)),
+      pods: this.#pods?.toString('latin1', 0, length * podBytes),
       places: isFull ? this.#places : this.#places?.slice(0, length),
     };
   }
+}
+
+/** A number for the name of a pod (FNV-1a); 0 for an empty name alone. */
+export function podHash(name: Uint8Array, from = 0, to = name.length): number {
+  if (from === to) return 0;
+  let hash = 0x811c9dc5;
+  for (let i = from; i < to; i += 1) hash = Math.imul(hash ^ name[i]!, 0x01000193);
+  return hash >>> 0 || 1;
 }
 
 /** `Condition` bits; absent ones have the API's defaults. */

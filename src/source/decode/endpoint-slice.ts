@@ -18,10 +18,18 @@ import {
   conditionBits,
   type EndpointContext,
   noNames,
+  podHash,
   ReadEndpoints,
 } from './endpoint-columns.ts';
 import { endsStep, entriesMax } from './entries.ts';
-import { type Decoded, type FieldReader, open, type RawObject, show } from './field-reader.ts';
+import {
+  type Decoded,
+  type FieldReader,
+  objectOf,
+  open,
+  type RawObject,
+  show,
+} from './field-reader.ts';
 import {
   headlessLabel,
   isNearServiceName,
@@ -66,6 +74,7 @@ export function* endpointSliceInSteps(
     conditions: columns.conditions,
     zoneHints: columns.zoneHints,
     places: columns.places,
+    ...(columns.pods !== undefined && { pods: columns.pods }),
     weight: decodeWeight(annotationsOf(fields, annotations, 'EndpointSlice')),
     triggerTimeMs: decodeTriggerTime(fields, annotations),
   };
@@ -160,6 +169,7 @@ function* decodeEndpoints(
     const bits = decodeConditions(fields, raw);
     if (!hasAddress || bits === undefined) continue;
     const hints = fields.object(raw.hints, 'hints');
+    const { name: pod } = objectOf(raw.targetRef);
     writer.add({
       conditions: bits,
       node: fields.text(raw.nodeName, 'nodeName') ?? '',
@@ -167,6 +177,7 @@ function* decodeEndpoints(
       zone: typeof raw.zone === 'string' ? raw.zone : '',
       hintedNodes: hintNames(fields, hints, 'forNodes'),
       hintedZones: hintNames(fields, hints, 'forZones'),
+      pod: typeof pod === 'string' ? podHash(Buffer.from(pod)) : 0,
     });
   }
   fields.outside();

@@ -5,6 +5,7 @@ import {
   conditionBits,
   type EndpointContext,
   noNames,
+  podHash,
 } from '../../decode/endpoint-columns.ts';
 import { endsStep, entriesMax } from '../../decode/entries.ts';
 import { WireError, type WireReader } from './wire.ts';
@@ -13,6 +14,7 @@ import { WireError, type WireReader } from './wire.ts';
 const tags = {
   addresses: 0x0a,
   conditions: 0x12,
+  targetRef: 0x22,
   nodeName: 0x32,
   zone: 0x3a,
   hints: 0x42,
@@ -22,6 +24,7 @@ const tags = {
   forZones: 0x0a,
   forNodes: 0x12,
   name: 0x0a,
+  podName: 0x1a,
 } as const;
 
 /**
@@ -57,6 +60,7 @@ class EndpointReader {
     zone: '',
     hintedNodes: noNames,
     hintedZones: noNames,
+    pod: 0,
   };
 
   constructor(reader: WireReader, { family }: EndpointContext) {
@@ -73,6 +77,7 @@ class EndpointReader {
     found.zone = '';
     found.hintedNodes = noNames;
     found.hintedZones = noNames;
+    found.pod = 0;
     let addresses = 0;
     const outer = reader.enter();
     while (reader.at < reader.end) {
@@ -82,6 +87,7 @@ class EndpointReader {
         if (!this.#address(writer)) return false;
       } else if (tag === tags.nodeName) found.node = reader.common();
       else if (tag === tags.conditions) this.#readConditions();
+      else if (tag === tags.targetRef) this.#readPod();
       else if (tag === tags.zone) found.zone = reader.common();
       else if (tag !== tags.hints) reader.skip(tag);
       else if (!this.#readHints()) return false;
@@ -119,6 +125,22 @@ class EndpointReader {
     }
     reader.leave(outer);
     this.#found.conditions = conditionBits(ready, serving, terminating);
+  }
+
+  #readPod(): void {
+    const reader = this.#reader;
+    const outer = reader.enter();
+    while (reader.at < reader.end) {
+      const tag = reader.tag();
+      if (tag !== tags.podName) {
+        reader.skip(tag);
+        continue;
+      }
+      const length = reader.length();
+      this.#found.pod = podHash(reader.bytes, reader.at, reader.at + length);
+      reader.at += length;
+    }
+    reader.leave(outer);
   }
 
   #readHints(): boolean {

@@ -107,6 +107,7 @@ const hints = message(
 export const endpoint = message(
   repeated(entriesMax.others, text(1, 'addresses')),
   nested(2, 'conditions', conditions),
+  nested(4, 'targetRef', message(text(3, 'name'))),
   common(6, 'nodeName'),
   common(7, 'zone'),
   nested(8, 'hints', hints),
