@@ -16,10 +16,12 @@ import type { Family } from '../net/address.ts';
 import type { AgentState } from '../serve/ask/agent-state.ts';
 import { EventHistory } from '../serve/ask/event-history.ts';
 import { ForeignRules } from '../serve/ask/foreign-rules/foreign-rules.ts';
+import { StoppedClients } from '../serve/ask/foreign-rules/stopped-clients.ts';
 import { Askers } from '../serve/ask/lookups.ts';
 import { MachineFindings } from '../serve/ask/machine-findings.ts';
 import { ProblemIndex } from '../serve/ask/problem-index.ts';
 import type { ServiceRows } from '../serve/ask/service-rows.ts';
+import { SliceSurvey } from '../serve/ask/slice-survey.ts';
 import { TakenNodePorts } from '../serve/ask/taken-node-ports.ts';
 import { UnansweredEndpoints } from '../serve/ask/unanswered.ts';
 import { UnroutedEndpoints } from '../serve/ask/unrouted.ts';
@@ -75,6 +77,8 @@ export class Agent implements AgentState, HealthInput {
   readonly eventHistory: EventHistory;
   readonly foreignRules: ForeignRules;
   readonly machine: MachineFindings;
+  readonly sliceSurvey: SliceSurvey;
+  readonly stoppedClients: StoppedClients;
   readonly takenNodePorts: TakenNodePorts;
   readonly unanswered: UnansweredEndpoints;
   readonly unrouted: UnroutedEndpoints;
@@ -125,11 +129,13 @@ export class Agent implements AgentState, HealthInput {
     });
     this.eventHistory = new EventHistory(options);
     this.foreignRules = new ForeignRules(this);
+    this.stoppedClients = new StoppedClients(this);
     this.machine = new MachineFindings(this);
     this.unrouted = new UnroutedEndpoints({ clock, state: this.state, routing });
     this.counters = new ServiceCounters(this);
     this.problemIndex = new ProblemIndex(this);
     this.conntrack = new RecentDumps(conntrack, clock);
+    this.sliceSurvey = new SliceSurvey(this);
     this.takenNodePorts = new TakenNodePorts(this);
     this.unanswered = new UnansweredEndpoints(this);
     this.observers = new Observers(options, this);
@@ -165,7 +171,8 @@ export class Agent implements AgentState, HealthInput {
 
   get findings(): AgentState['findings'] {
     const found = findingsOf(this.config, this.#checked(this.#ownNode));
-    return [...found, ...this.machine.found];
+    const { machine, sliceSurvey, stoppedClients } = this;
+    return [...found, ...machine.found, ...sliceSurvey.findings, ...stoppedClients.findings];
   }
 
   get health(): AgentState['health'] {

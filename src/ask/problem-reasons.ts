@@ -23,6 +23,8 @@ export const reasonSections = {
   unknown_node: 'a-service-is-unreachable',
   /** An endpoint is the address of a Service, not of a pod. */
   service_address: 'a-service-is-unreachable',
+  /** An endpoint has the address of another pod, by EndpointSlices of which one is out of date. */
+  shared_address: 'a-service-is-unreachable',
   /** This node has no route to an endpoint, or one that drops or rejects packets. */
   no_route: 'a-service-is-unreachable',
   /**

@@ -2,17 +2,17 @@
  * What Services rely on of this machine, and other programs must set right: one rule for each fact.
  * `fairlead preflight` prints all of them, and the running proxy those that are not right.
  */
-import { Address, type CIDR, cidrContains, type Family } from '../net/address.ts';
+import type { Family } from '../net/address.ts';
 import type { FolderFiles, ReadableFiles } from './files.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
-import { forwardingPaths, routesOf } from './routing.ts';
+import { forwardingPaths } from './routing.ts';
 
 /** What the machine is used for. */
 export interface MachineUse {
   /** Those of Services. */
   readonly families: readonly Family[];
-  /** Blocks with the addresses of its pods; empty: not known. */
-  readonly podCIDRs: readonly CIDR[];
+  /** Those to which the routes to its pods lead; undefined: not known. */
+  readonly podDevices: ReadonlySet<string> | undefined;
   /** Connections of pods are translated on their way, and keep the pod's address. */
   readonly isTracked: boolean;
   /** Services are in force. Before that, a network plugin may still set what is wrong. */
@@ -56,29 +56,15 @@ function bridges(machine: FolderFiles, use: MachineUse): Finding[] {
   const found = podBridges(machine, use);
   if (found.length === 0) return [];
   const filters = use.families.map((family) => bridgeFilter(machine, family, found, use));
-  const isKnown = use.podCIDRs.length > 0 && filters.every(({ level }) => level === 'ok');
+  const isKnown = use.podDevices !== undefined && filters.every(({ level }) => level === 'ok');
   return [...filters, ...(isKnown ? found.flatMap((bridge) => hairpin(machine, bridge)) : [])];
 }
 
-/** Bridges to which the routes to pods lead; where that is not known, all. */
-function podBridges(machine: FolderFiles, { podCIDRs }: MachineUse): string[] {
+/** Where the addresses of pods are not known, all. */
+function podBridges(machine: FolderFiles, { podDevices }: MachineUse): string[] {
   const isBridge = (link: string): boolean =>
     machine.read(`${links}/${link}/bridge/bridge_id`) !== undefined;
-  const all = machine.list(links).filter(isBridge);
-  // A node without bridges may have many thousands of routes.
-  if (all.length === 0 || podCIDRs.length === 0) return all;
-  const devices = devicesTo(machine, podCIDRs);
-  return all.filter((bridge) => devices.has(bridge));
-}
-
-function devicesTo(machine: ReadableFiles, blocks: readonly CIDR[]): ReadonlySet<string> {
-  const devices = routesOf(machine).filter(({ block, family, prefixLength }) =>
-    blocks.some((one) => {
-      if (one.address.family !== family || prefixLength < one.prefixLength) return false;
-      return cidrContains(one, Address.from(Buffer.from(block, 'latin1')));
-    }),
-  );
-  return new Set(devices.map(({ device }) => device));
+  return machine.list(links).filter((one) => isBridge(one) && podDevices?.has(one) !== false);
 }
 
 const filterOf = { IPv4: 'iptables', IPv6: 'ip6tables' } as const;

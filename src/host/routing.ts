@@ -1,6 +1,13 @@
 /** The routes of this node, as /proc/net has them. */
 import { open } from 'node:fs/promises';
-import { addressBytes, type Family, families } from '../net/address.ts';
+import {
+  Address,
+  addressBytes,
+  type CIDR,
+  cidrContains,
+  type Family,
+  families,
+} from '../net/address.ts';
 import type { ReadableFiles } from './files.ts';
 import { type FindRoutes, routesTo } from './reach.ts';
 
@@ -122,6 +129,16 @@ export function suspectsOf(family: Family, entries: Iterable<RouteEntry>): IsSus
     }
     return true;
   };
+}
+
+/** Whether it leads to a device, and is for addresses of these blocks alone. */
+export function leadsInto(route: RouteEntry, blocks: readonly CIDR[]): boolean {
+  const { block, device, family, prefixLength } = route;
+  if (device === '*' || device === 'lo') return false;
+  return blocks.some((one) => {
+    if (one.address.family !== family || prefixLength < one.prefixLength) return false;
+    return cidrContains(one, Address.from(Buffer.from(block, 'latin1')));
+  });
 }
 
 /** The routes of both families that lead to a device. */

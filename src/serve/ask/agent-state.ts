@@ -27,10 +27,12 @@ import type { ServiceCounters } from '../service-counters.ts';
 import type { ServiceHealth } from '../service-health.ts';
 import type { EventHistory } from './event-history.ts';
 import type { ForeignRules } from './foreign-rules/foreign-rules.ts';
+import type { StoppedClients } from './foreign-rules/stopped-clients.ts';
 import type { Askers } from './lookups.ts';
 import type { MachineFindings } from './machine-findings.ts';
 import type { KnownProblems } from './problem.ts';
 import type { ServiceRows } from './service-rows.ts';
+import type { SliceSurvey } from './slice-survey.ts';
 import type { TakenNodePorts } from './taken-node-ports.ts';
 import type { UnansweredEndpoints } from './unanswered.ts';
 import type { UnroutedEndpoints } from './unrouted.ts';
@@ -50,9 +52,11 @@ export interface AgentState {
   /** What other programs have in the kernel that stops packets. */
   readonly foreignRules: Pick<ForeignRules, 'found' | 'obstacles' | 'refresh'>;
   readonly serviceHealth: Pick<ServiceHealth, 'failureOf'>;
+  readonly sliceSurvey: Pick<SliceSurvey, 'problems' | 'refresh'>;
+  readonly stoppedClients: Pick<StoppedClients, 'refresh'>;
   readonly takenNodePorts: Pick<TakenNodePorts, 'problems' | 'refresh'>;
   readonly unanswered: Pick<UnansweredEndpoints, 'of' | 'refresh'>;
-  readonly unrouted: Pick<UnroutedEndpoints, 'found' | 'problems' | 'refresh'>;
+  readonly unrouted: Pick<UnroutedEndpoints, 'found' | 'podDevices' | 'problems' | 'refresh'>;
   readonly source: {
     condition(resource: Resource): Condition;
     /** See `Source.revision`. */

@@ -9,11 +9,10 @@ import type { FolderFiles } from '../../host/files.ts';
 import { type Finding, warning } from '../../host/finding.ts';
 import { checkMachine, type MachineUse } from '../../host/machine-checks.ts';
 import type { ModeFacts } from '../../modes/mode.ts';
-import { parseCIDR } from '../../net/address.ts';
 import type { ProgrammedFamily } from '../../state/frontends-in-force.ts';
-import type { ClusterState } from '../../state/store.ts';
 import type { Clock } from '../../time/clock.ts';
 import { RecentResults } from '../../time/recent.ts';
+import type { UnroutedEndpoints } from './unrouted.ts';
 
 interface Known {
   readonly clock: Pick<Clock, 'now' | 'wallMs'>;
@@ -21,7 +20,7 @@ interface Known {
   readonly families: readonly ProgrammedFamily[];
   readonly host: FolderFiles | undefined;
   readonly mode: Pick<ModeFacts, 'name' | 'translates'>;
-  readonly state: Pick<ClusterState, 'node'>;
+  readonly unrouted: Pick<UnroutedEndpoints, 'podDevices'>;
 }
 
 /** How long a look serves, and the shortest pause after it, in multiples of its duration. */
@@ -62,11 +61,11 @@ export class MachineFindings {
   }
 
   #use(): MachineUse {
-    const { config, families, mode, state } = this.#known;
+    const { config, families, mode, unrouted } = this.#known;
     const served = mode.translates ? families.filter(({ inForce }) => inForce.size > 0) : [];
     return {
       families: served.map(({ family }) => family),
-      podCIDRs: (state.node?.podCIDRs ?? []).flatMap((text) => parseCIDR(text) ?? []),
+      podDevices: unrouted.podDevices,
       isTracked: config.connectTime !== 'all' && !config.modes[mode.name].masqueradeAll,
       isServing: true,
     };

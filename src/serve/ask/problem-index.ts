@@ -21,7 +21,7 @@ const awaitedMax = 500;
  */
 const firstPatienceMs = 0.1;
 
-type Known = ProblemFacts & Pick<AgentState, 'machine'>;
+type Known = ProblemFacts & Pick<AgentState, 'machine' | 'stoppedClients'>;
 
 export class ProblemIndex implements KnownProblems {
   readonly #known: Known;
@@ -88,20 +88,23 @@ export class ProblemIndex implements KnownProblems {
   }
 
   async #catchUp(): Promise<void> {
-    const { counters, foreignRules, machine, state, takenNodePorts, unanswered, unrouted } =
-      this.#known;
+    const { counters, foreignRules, machine, sliceSurvey, state } = this.#known;
+    const { stoppedClients, takenNodePorts, unanswered, unrouted } = this.#known;
     if (this.#known.engine === undefined) return;
     const isFirst = this.#surroundings === undefined;
     const patienceMs = readingPatienceMs + (isFirst ? firstPatienceMs * state.serviceCount : 0);
     await Promise.all([
-      ...[foreignRules, unrouted].map((one) => one.refresh(patienceMs)),
-      ...[machine, takenNodePorts, unanswered].map((one) => one.refresh()),
+      foreignRules.refresh(patienceMs).then(() => stoppedClients.refresh()),
+      // The machine is looked at with the devices of routes.
+      unrouted.refresh(patienceMs).then(() => machine.refresh()),
+      ...[sliceSurvey, takenNodePorts, unanswered].map((one) => one.refresh()),
       waitedAtMost(readingPatienceMs, counters.read()),
     ]);
     for (const key of this.#having('flapping')) this.#unchecked.add(key);
     const surroundings = [
       foreignRules.found,
       unrouted.found,
+      [...(unrouted.podDevices ?? [])].join(),
       ...families.map((family) => state.serviceCIDRs(family)),
     ];
     const before = this.#surroundings;

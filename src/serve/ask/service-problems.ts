@@ -41,6 +41,7 @@ export type ProblemFacts = Pick<
   | 'failureDetection'
   | 'foreignRules'
   | 'serviceHealth'
+  | 'sliceSurvey'
   | 'state'
   | 'takenNodePorts'
   | 'unanswered'
@@ -84,6 +85,7 @@ export function ownProblems(known: ProblemFacts, subject: Subject): Problem[] {
     ...ofPorts(seen, (one) => silentProblems(known, one, counted)),
     ...flappingProblems(known, service.key),
     ...unknownNodeProblems(service, slices),
+    ...known.sliceSurvey.problems(service.key),
     ...loadBalancerProblems(service),
     ...known.takenNodePorts.problems(service.key),
     ...healthPortProblems(known.serviceHealth.failureOf(service.key)),

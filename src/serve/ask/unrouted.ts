@@ -4,8 +4,20 @@
  */
 
 import { type Route, routeWords } from '../../host/reach.ts';
-import { type IsSuspect, parseRoute, type Routing, suspectsOf } from '../../host/routing.ts';
-import { addressBytes, type Family, families, formatAddress } from '../../net/address.ts';
+import {
+  type IsSuspect,
+  leadsInto,
+  parseRoute,
+  type Routing,
+  suspectsOf,
+} from '../../host/routing.ts';
+import {
+  addressBytes,
+  type Family,
+  families,
+  formatAddress,
+  parseCIDR,
+} from '../../net/address.ts';
 import { endpointBytes } from '../../net/endpoint-list.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState, ServiceFollower } from '../../state/store.ts';
@@ -23,7 +35,7 @@ type Unrouted = ReadonlyMap<string, Failure>;
 
 interface Options {
   readonly clock: Pick<Clock, 'now' | 'turn'>;
-  readonly state: Pick<ClusterState, 'service' | 'serviceKeys' | 'slices'>;
+  readonly state: Pick<ClusterState, 'node' | 'service' | 'serviceKeys' | 'slices'>;
   /** Absent: routes of this process are not the node's. */
   readonly routing: Routing | undefined;
 }
@@ -33,9 +45,16 @@ interface Routes {
   readonly text: string | undefined;
   /** Undefined: every address has one, as far as they say. */
   readonly isSuspect: IsSuspect | undefined;
+  /** Those to which routes to this node's podCIDRs lead. */
+  readonly podDevices: ReadonlySet<string>;
+  /** As they were then. */
+  readonly podCIDRs: string;
 }
 
-const noRoutes: Routes = { text: undefined, isSuspect: undefined };
+const noRoutes: Routes = {
+  ...{ text: undefined, isSuspect: undefined },
+  ...{ podDevices: new Set(), podCIDRs: '' },
+};
 
 /** How long a search serves, and the shortest pause after it, in multiples of its duration. */
 const kept = { keepMs: 5000, restFactor: 50 } as const;
@@ -74,6 +93,13 @@ export class UnroutedEndpoints implements ServiceFollower {
   /** What is known; see `refresh`. */
   get found(): Unrouted {
     return this.#found;
+  }
+
+  /** Devices to which the routes to pods of this node lead; undefined: not known. */
+  get podDevices(): ReadonlySet<string> | undefined {
+    const { IPv4, IPv6 } = this.#routes;
+    const all = new Set([...IPv4.podDevices, ...IPv6.podDevices]);
+    return all.size === 0 ? undefined : all;
   }
 
   /** Searches again after a while. Concurrent callers share the work, and none waits longer. */
@@ -123,15 +149,20 @@ export class UnroutedEndpoints implements ServiceFollower {
   /** Reads the routes of a family. Returns whether they have changed. */
   async #read(family: Family, { read }: Routing, pacer: Pacer): Promise<boolean> {
     const text = await read(family);
-    if (text === this.#routes[family].text) return false;
+    const podCIDRs = this.#options.state.node?.podCIDRs.join() ?? '';
+    const before = this.#routes[family];
+    if (text === before.text && podCIDRs === before.podCIDRs) return false;
     const entries = [];
+    const podDevices = new Set<string>();
+    const blocks = podCIDRs.split(',').flatMap((one) => parseCIDR(one) ?? []);
     for (const line of (text ?? '').split('\n')) {
       const entry = parseRoute(family, line);
       if (entry !== undefined) entries.push(entry);
+      if (entry !== undefined && leadsInto(entry, blocks)) podDevices.add(entry.device);
       if (pacer.due) await pacer.rest();
     }
     const isSuspect = text === undefined ? undefined : suspectsOf(family, entries);
-    this.#routes[family] = { text, isSuspect };
+    this.#routes[family] = { text, isSuspect, podDevices, podCIDRs };
     return true;
   }
 

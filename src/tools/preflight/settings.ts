@@ -2,10 +2,11 @@
 import type { Config } from '../../config/config.ts';
 import { type Finding, ok, warning } from '../../host/finding.ts';
 import { checkMachine, sysctlName } from '../../host/machine-checks.ts';
+import { leadsInto, routesOf } from '../../host/routing.ts';
 import { sysctlsOf } from '../../host/sysctls.ts';
 import type { ModeFacts } from '../../modes/mode.ts';
 import type { Sysctl } from '../../modes/sysctl.ts';
-import { families } from '../../net/address.ts';
+import { type CIDR, families } from '../../net/address.ts';
 import type { Machine } from './machine.ts';
 
 /** Checks the sysctls that a start would write in this mode. */
@@ -36,10 +37,15 @@ export function checkReliances(
 ): Finding[] {
   return checkMachine(machine, {
     families: hasIPv6Routes(machine) ? families : ['IPv4'],
-    podCIDRs: clusterCIDR,
+    podDevices: clusterCIDR.length === 0 ? undefined : podDevices(machine, clusterCIDR),
     isTracked: connectTime !== 'all',
     isServing: false,
   });
+}
+
+function podDevices(machine: Machine, blocks: readonly CIDR[]): ReadonlySet<string> {
+  const routes = routesOf(machine).filter((one) => leadsInto(one, blocks));
+  return new Set(routes.map(({ device }) => device));
 }
 
 /** Whether there is an address of IPv6 that is neither of loopback nor link-local. */

@@ -1,5 +1,6 @@
 import { parseAllDocuments } from 'yaml';
 import type { Explanation } from '../../../src/ask/explanation.ts';
+import { NodePrograms } from '../../../src/host/node-programs.ts';
 import type { Route } from '../../../src/host/reach.ts';
 import { parseAddress } from '../../../src/net/address.ts';
 import { decodeChange, decodeContext } from '../../../src/source/decode.ts';
@@ -7,6 +8,7 @@ import { type Change, resources } from '../../../src/state/change.ts';
 import type { Packet } from '../../fake/nft-packet.ts';
 import { configOf, Running } from '../agent/running.ts';
 import { filesOf } from '../host/machine.ts';
+import { boundSockets } from '../host/sockets.ts';
 import { quiet } from '../sync/double.ts';
 import type { BrokenCluster } from './broken-clusters.ts';
 
@@ -28,32 +30,43 @@ export function changesOf(manifests: string): Change[] {
   });
 }
 
-/** /proc/net/route with a default route, unless an address has none, and these. */
+/** /proc/net/route with one to pods, a default one, unless an address has none, and these. */
 export function routesText(routes: Readonly<Record<string, Route>>): string {
   const ways = Object.entries(routes);
-  const line = (device: string, destination: string, mask: string) =>
+  const line = (device: string, destination: string, mask = 'FFFFFFFF') =>
     [device, destination, '00000000', '0001', 0, 0, 0, mask, 0, 0, 0].join('\t');
   const hex = (address: string) =>
     Buffer.from(parseAddress(address)!.bytes).reverse().toString('hex').toUpperCase();
   return [
     'Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT',
     ...(ways.some(([, way]) => way === 'no_route') ? [] : [line('eth0', '00000000', '00000000')]),
-    ...ways.flatMap(([to, way]) => (way === 'no_route' ? [] : [line('*', hex(to), 'FFFFFFFF')])),
+    line('cni0', hex('10.244.0.0'), '00FFFFFF'),
+    ...ways.flatMap(([to, way]) => (way === 'no_route' ? [] : [line('*', hex(to))])),
   ].join('\n');
 }
 
 /** The whole proxy on doubles, in the cluster of a cluster. */
 export async function startedWith({
   conntrack,
+  families = ['IPv4', 'IPv6'],
   flags = [],
   host = {},
   kernel,
   later,
   manifests,
+  programs = [],
   routes = {},
+  tracked = [],
 }: BrokenCluster): Promise<Running> {
   const config = await configOf('--manifests=/anywhere', '--proxy-mode=nftables', ...flags);
-  const app = await new Running(config).start({
+  const app = new Running(config);
+  await app.start({
+    families: () => families,
+    programs: new NodePrograms({
+      ...{ clock: app.clock, host: { read: () => undefined } },
+      ...{ own: () => new Set<number>(), failed: () => {} },
+      read: () => boundSockets(...programs),
+    }),
     host: { ...filesOf(host), write: () => {} },
     routing: {
       find: async (addresses) => addresses.map((address) => routes[address] ?? 'found'),
@@ -65,7 +78,7 @@ export async function startedWith({
   app.source.listed(...resources);
   await quiet();
   later?.(app.kernel);
-  if (conntrack !== undefined) app.conntrack.add(conntrack);
+  app.conntrack.add(...tracked, ...(conntrack === undefined ? [] : [conntrack]));
   return app;
 }
 

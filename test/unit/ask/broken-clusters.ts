@@ -4,8 +4,9 @@ import type { Route } from '../../../src/host/reach.ts';
 import { NF_INET, VERDICT } from '../../../src/kernel/nft/constants.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
+import type { Family } from '../../../src/net/address.ts';
 import type { FakeEntry } from '../../fake/conntrack.ts';
-import type { ClosableKernel } from '../agent/running.ts';
+import type { ClosableKernel, Running } from '../agent/running.ts';
 
 export interface BrokenCluster {
   readonly name: string;
@@ -15,6 +16,8 @@ export interface BrokenCluster {
   readonly from?: string;
   /** A connection that connection tracking has. */
   readonly conntrack?: FakeEntry;
+  /** More of them. */
+  readonly tracked?: readonly FakeEntry[];
   /** What others did in the kernel. */
   readonly kernel?: (kernel: ClosableKernel) => Promise<void> | void;
   /** What happens there when all is in force. */
@@ -23,11 +26,19 @@ export interface BrokenCluster {
   readonly routes?: Readonly<Record<string, Route>>;
   /** The command that names the cause; default: explain. */
   readonly ask?: readonly string[];
-  /** Files of /proc. */
+  /** Files of /proc and /sys. */
   readonly host?: Readonly<Record<string, string>>;
+  /** Sockets of programs, as `boundSockets` takes them. */
+  readonly programs?: readonly string[];
+  /** The families that the kernel has enabled; default: both. */
+  readonly families?: readonly Family[];
+  /** What happens between two questions, with files that may be changed. */
+  readonly changes?: (app: Running, files: Record<string, string>) => Promise<void> | void;
   /** What the answer says. */
   readonly outcome: 'endpoint' | 'rejected' | 'dropped' | 'nobody' | 'refused';
   readonly cause: string;
+  /** What `problems` says, if it is not of the Service. */
+  readonly says?: string | undefined;
   /** The problems of Service default/web; default: none. */
   readonly reasons?: readonly ProblemReason[];
   /** In the kernel's words. */
@@ -79,7 +90,7 @@ export const here =
 export const there =
   '  - { addresses: [10.244.1.6], nodeName: node-b, conditions: { ready: true } }';
 
-const pods = ['--cluster-cidr=10.244.0.0/16'];
+export const pods = ['--cluster-cidr=10.244.0.0/16'];
 
 /** An endpoint of another zone, hinted for it, and one of ours. */
 const hinted = `${there.replace('nodeName', 'zone: zone-b, hints: { forZones: [{ name: zone-b }] }, nodeName')}
@@ -369,6 +380,7 @@ export const brokenClusters = described(
     name: 'the node does not forward',
     manifests: web() + endpoints(here) + node,
     host: { '/proc/sys/net/ipv4/ip_forward': '0' },
+    says: 'net.ipv4.ip_forward is 0: the node forwards no packets',
     outcome: 'endpoint',
     cause: 'net.ipv4.ip_forward is 0: the node forwards no packets of pods to endpoints.',
   },

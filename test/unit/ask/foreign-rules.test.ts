@@ -6,7 +6,6 @@ import {
   compileRule,
   drop,
   jump,
-  matchCIDR,
   matchInterface,
   matchLocalAddress,
   matchPort,
@@ -21,7 +20,7 @@ import { RecordWriter } from '../../../src/kernel/records.ts';
 import { conntrackCodec, ctState } from '../../../src/kernel/xt/matches/conntrack.ts';
 import { markCodec, markIs } from '../../../src/kernel/xt/matches/mark.ts';
 import type { ModeName } from '../../../src/modes/mode.ts';
-import { formatAddress, parseCIDR } from '../../../src/net/address.ts';
+import { formatAddress } from '../../../src/net/address.ts';
 import { ForeignRules } from '../../../src/serve/ask/foreign-rules/foreign-rules.ts';
 import { readRule } from '../../../src/serve/ask/foreign-rules/rules.ts';
 import { canStop, stopIn, type WalkedRule } from '../../../src/serve/ask/foreign-rules/walk.ts';
@@ -32,6 +31,20 @@ import { address } from '../state/build.ts';
 import { asked, said } from './asking.ts';
 import { startedWith } from './broken-cluster-app.ts';
 import { endpoints, here, node, web } from './broken-clusters.ts';
+import {
+  accept,
+  at,
+  type Chain,
+  clusterIP,
+  early,
+  endpoint,
+  forward,
+  from,
+  table,
+  target,
+  tcp,
+  to,
+} from './foreign-tables.ts';
 
 let app: Running | undefined;
 
@@ -40,21 +53,9 @@ afterEach(async () => {
   app = undefined;
 });
 
-interface Chain {
-  readonly hook?: number;
-  readonly priority?: number;
-  readonly type?: string;
-  readonly policy?: number;
-  readonly rules: readonly (readonly Statement[])[];
-}
+const { LOCAL_IN } = NF_INET;
+const unrouted = { podDevices: undefined };
 
-const at = { family: 2, table: 'guard' } as const;
-const { FORWARD, LOCAL_IN, LOCAL_OUT, PRE_ROUTING } = NF_INET;
-
-const to = (cidr: string): Statement => matchCIDR('daddr', '==', parseCIDR(cidr)!);
-const from = (cidr: string): Statement => matchCIDR('saddr', '==', parseCIDR(cidr)!);
-const tcp = matchProtocol('TCP');
-const accept: Statement = (out) => out.write('immediateVerdict', { code: 1, chain: '' });
 const portsFrom = (first: number, last: number): Statement => {
   return (out) => {
     const bound = (operation: number, port: number): void => {
@@ -75,11 +76,6 @@ const multiport: Statement = (out) => {
   info[33] = 1;
   out.write('match', { name: 'multiport', revision: 1, info });
 };
-const target = (name: string, flags = 0): Statement => {
-  const info = new Uint8Array(72);
-  info[0] = flags;
-  return (out) => out.write('target', { name, revision: 2, info });
-};
 /** `-j CT --notrack` */
 const untracked = target('CT', 1);
 const invalid: Statement = (out) => {
@@ -88,24 +84,6 @@ const invalid: Statement = (out) => {
   out.write('bitwise', { source: 1, destination: 1, length: 4, mask, xor: zero });
   out.write('cmp', { register: 1, operation: 1, data: zero });
 };
-
-function table(chains: Readonly<Record<string, Chain>>): Uint8Array {
-  const out = new RecordWriter(nftOps);
-  out.write('tableAdd', { ...at, comment: '' });
-  for (const [chain, { hook, policy = 1, priority = 0, type = 'filter' }] of Object.entries(
-    chains,
-  )) {
-    const named = { ...at, chain, comment: '' };
-    if (hook === undefined) out.write('chainAdd', named);
-    else out.write('baseChainAdd', { ...named, hook, policy, priority, type });
-  }
-  for (const [chain, { rules }] of Object.entries(chains)) {
-    for (const rule of rules) {
-      out.write('ruleAdd', { ...at, chain, expressions: compileRule(rule), comment: '' });
-    }
-  }
-  return out.finish();
-}
 
 async function found(chains: Readonly<Record<string, Chain>>): Promise<string[]> {
   app = await startedWith({
@@ -122,25 +100,9 @@ async function found(chains: Readonly<Record<string, Chain>>): Promise<string[]>
   return body.problems;
 }
 
-const clusterIP = '10.96.0.1/32';
-const endpoint = '10.244.0.5/32';
-const early = { hook: PRE_ROUTING, priority: -300 } as const;
-const ofNode = { hook: LOCAL_OUT, priority: -300 } as const;
-const forward = { hook: FORWARD } as const;
-
 describe('a rule of another program stops connections', () => {
   const early80 = 'drops packets of pods, and from outside, to 10.96.0.1:80/TCP: rule';
   it.each<[string, Readonly<Record<string, Chain>>, string]>([
-    [
-      'before they are translated',
-      { in: { ...early, rules: [[to(clusterIP), tcp, drop]] } },
-      early80,
-    ],
-    [
-      'of the node itself',
-      { in: { ...ofNode, rules: [[to(clusterIP), matchPort(80), drop]] } },
-      'drops packets of this node itself to 10.96.0.1:80/TCP',
-    ],
     [
       'to a range of ports',
       { in: { ...early, rules: [[tcp, portsFrom(30_000, 32_767), drop]] } },
@@ -380,6 +342,7 @@ it('is read again after the rules of the node have changed', async () => {
 it('a rule is named once, with all endpoints that it keeps connections from', async () => {
   const kernel = new FakeKernel();
   const rules = new ForeignRules({
+    unrouted,
     clock: { now: () => 0 },
     kernel,
     mode: { name: 'nftables' },
@@ -398,6 +361,7 @@ it('leaves out of connection tracking what programs of the node answer, or IPVS 
   const kernel = new FakeKernel();
   const found = async (mode: ModeName, ownAddresses: readonly string[]): Promise<string[]> => {
     const rules = new ForeignRules({
+      unrouted,
       clock: { now: () => 0 },
       kernel,
       mode: { name: mode },
@@ -431,6 +395,7 @@ describe('a firewall that drops what comes in', () => {
     const kernel = new FakeKernel();
     const known = { clock: { now: () => 0 }, kernel, config: await configOf() };
     const foreignRules = new ForeignRules({
+      unrouted,
       ...known,
       mode: { name: mode, ownsChain: () => true },
     });
@@ -462,6 +427,7 @@ it('is the same value as long as it has not changed, whatever else changes in th
   const kernel = new FakeKernel();
   let nowMs = 0;
   const foreignRules = new ForeignRules({
+    unrouted,
     clock: { now: () => nowMs },
     kernel,
     mode: { name: 'nftables' },

@@ -4,7 +4,7 @@ import { brokenClusters, described, endpoints, here, node, there, web } from './
 const show = ['service', 'show', 'default/web'] as const;
 
 /** Another Service, at 10.96.0.2. */
-function other(name: string, spec = '', metadata = ''): string {
+export function other(name: string, spec = '', metadata = ''): string {
   return web(spec, metadata)
     .replaceAll('name: web', `name: ${name}`)
     .replace('10.96.0.1', '10.96.0.2')
@@ -12,14 +12,14 @@ function other(name: string, spec = '', metadata = ''): string {
     .replace('203.0.113.80', '203.0.113.81');
 }
 
-const older = ', creationTimestamp: "2026-01-01T00:00:00Z"';
-const younger = ', creationTimestamp: "2026-02-01T00:00:00Z"';
+export const older = ', creationTimestamp: "2026-01-01T00:00:00Z"';
+export const younger = ', creationTimestamp: "2026-02-01T00:00:00Z"';
 
-function aged(service: string, time: string): string {
+export function aged(service: string, time: string): string {
   return service.replace('uid: u', `uid: u ${time}`);
 }
 
-function hinted(endpoint: string, zone: string): string {
+export function hinted(endpoint: string, zone: string): string {
   return endpoint.replace('nodeName', `hints: { forZones: [{ name: ${zone} }] }, nodeName`);
 }
 
@@ -213,6 +213,7 @@ const more = described(
   {
     name: 'the node has no zone for hints',
     manifests: web() + endpoints(hinted(here, 'zone-a')) + noZone,
+    says: 'the Node has none, and 1 EndpointSlice with hints for zones',
     outcome: 'endpoint',
     cause: 'Hints are ignored: this node has no label topology.kubernetes.io/zone.',
   },

@@ -9,7 +9,7 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 85_300;
+const total = 85_302;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2700,
@@ -25,8 +25,8 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/logs.md': 3400,
   'docs/metrics.md': 2200,
   'docs/migrating.md': 2300,
-  'docs/operating.md': 1960,
-  'docs/runbook.md': 5090,
+  'docs/operating.md': 2050,
+  'docs/runbook.md': 5150,
   'docs/scale.md': 1350,
   'docs/semantics.md': 3870,
 };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { parseRoute, suspectsOf } from '../../../src/host/routing.ts';
-import type { Family } from '../../../src/net/address.ts';
+import { leadsInto, parseRoute, suspectsOf } from '../../../src/host/routing.ts';
+import { type Family, parseCIDR } from '../../../src/net/address.ts';
 import { address } from '../state/build.ts';
 
 /** As Linux 6.18 prints them. */
@@ -30,6 +30,18 @@ function judged(family: Family, lines: readonly string[], ...texts: readonly str
     return isSuspect(`xy${Buffer.from(address(text).bytes).toString('latin1')}`, 2);
   });
 }
+
+it('a route leads into the block of pods if it has a device, and is not wider', () => {
+  const blocks = ['10.244.0.0/16', 'fd00:244::/64'].map((text) => parseCIDR(text)!);
+  const devicesOf = (family: Family, lines: readonly string[]) =>
+    lines
+      .flatMap((line) => parseRoute(family, line) ?? [])
+      .filter((one) => leadsInto(one, blocks))
+      .map(({ device }) => device);
+  expect(devicesOf('IPv4', ipv4)).toEqual(['cali1']);
+  const pods = `fd000244${zero.slice(8)} 40 ${zero} 00 ${zero} 00000100 1 0 00000001     cni0`;
+  expect(devicesOf('IPv6', [...ipv6, pods, pods.replace(' 40 ', ' 3f ')])).toEqual(['cni0']);
+});
 
 describe('an address is suspect', () => {
   it('if the longest prefix is of a route without a device', () => {

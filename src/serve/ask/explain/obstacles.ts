@@ -73,6 +73,7 @@ export async function obstaclesOf(
     .obstacles([{ forwarding: holder.forwarding }], engine.interfaces, {
       address: client.address?.bytes,
       isMasqueraded,
+      isPod: client.kind === 'pod',
     })
     .filter(({ hook }) => {
       if (hook === NF_INET.POST_ROUTING) return true;

@@ -13,6 +13,7 @@ import type { Seen } from '../../../state/resolve.ts';
 import type { Clock } from '../../../time/clock.ts';
 import { RecentResults, waitedAtMost } from '../../../time/recent.ts';
 import { readingPatienceMs } from '../answer-pacer.ts';
+import type { UnroutedEndpoints } from '../unrouted.ts';
 import { passing, type SeenThere, seenAt, translatesByTracking } from './hooks.ts';
 import { bothFamilies, type ForeignChain, readForeignChains } from './reading.ts';
 import { type FirstPacket, type Stop, stopIn } from './walk.ts';
@@ -35,6 +36,7 @@ export interface Obstacle {
 }
 
 interface Known {
+  readonly unrouted: Pick<UnroutedEndpoints, 'podDevices'>;
   readonly clock: Pick<Clock, 'now'>;
   readonly kernel: KernelReader;
   readonly mode: Pick<ModeFacts, 'name' | 'ownsChain'>;
@@ -45,6 +47,8 @@ interface Known {
 interface Client {
   readonly address: Uint8Array | undefined;
   readonly isMasqueraded: boolean;
+  /** It is a pod of this node. */
+  readonly isPod: boolean;
 }
 
 /** How long a reading serves, and the shortest pause after it, in multiples of its duration. */
@@ -116,10 +120,16 @@ export class ForeignRules {
           const awaitsTranslation =
             one === 'frontends' && translatesByTracking(mode) && !isAmong(ownAddresses, address);
           const saddr = client?.address;
-          const stop = stopOf(base, destination, { awaitsTranslation, clearMark, saddr });
+          const known = { awaitsTranslation, clearMark, saddr };
+          const ofAll = stopOf(base, destination, known);
+          const isOfPods = base.hook === NF_INET.FORWARD && client?.isPod !== false;
+          const devices = isOfPods ? this.#known.unrouted.podDevices : undefined;
+          const ofPods = devices && stopOf(base, destination, { ...known, devices });
+          const stop = ofAll ?? ofPods;
           if (stop === undefined) continue;
           const key = `${base.name} ${stop.rule?.text() ?? ''}`;
-          const obstacle = found.get(key) ?? obstacleOf(base, stop, destination, clearMark !== 0);
+          const whose = { isOfPods: ofAll === undefined, isUnmarked: clearMark !== 0 };
+          const obstacle = found.get(key) ?? obstacleOf(base, stop, destination, whose);
           found.set(key, obstacle);
           if (one === 'endpoints' && address) obstacle.endpoints.push(formatAddress(address));
         }
@@ -210,10 +220,10 @@ const conntrackPriority = -200;
 function stopOf(
   base: ForeignChain,
   { address, forwarding, port, seen }: Destination,
-  known: Pick<FirstPacket, 'awaitsTranslation' | 'clearMark' | 'saddr'>,
+  known: Pick<FirstPacket, 'awaitsTranslation' | 'clearMark' | 'devices' | 'saddr'>,
 ): Stop | undefined {
   const { chain, chains, hook, isDropPolicy, priority } = base;
-  const { awaitsTranslation, clearMark, saddr } = known;
+  const { awaitsTranslation, clearMark, devices, saddr } = known;
   const isTracked = priority > conntrackPriority;
   const { family, servicePort } = forwarding;
   return stopIn(chains, chain, isDropPolicy, {
@@ -227,6 +237,7 @@ function stopOf(
     dport: port,
     isTracked,
     // What is forwarded never comes by the loopback device, either.
+    devices,
     isFromOutside: seen === 'health checks' || hook === NF_INET.FORWARD,
     awaitsTranslation: awaitsTranslation && !isTracked,
   });
@@ -243,7 +254,7 @@ function obstacleOf(
   base: ForeignChain,
   { rule, what }: Stop,
   destination: Destination,
-  isUnmarked: boolean,
+  { isOfPods, isUnmarked }: { readonly isOfPods: boolean; readonly isUnmarked: boolean },
 ): Obstacle & { readonly endpoints: string[] } {
   const { address, forwarding, port, seen } = destination;
   const text = (): string => {
@@ -255,7 +266,8 @@ function obstacleOf(
       'health checks': `health-check node port ${port}`,
     }[seen];
     const isSome = isUnmarked && base.hook === NF_INET.FORWARD;
-    const whose = `${passing(base.hook)}${isSome ? ' and does not masquerade,' : ''} to ${to}`;
+    const passes = isOfPods ? 'packets of pods of this node' : passing(base.hook);
+    const whose = `${passes}${isSome ? ' and does not masquerade,' : ''} to ${to}`;
     return rule === undefined
       ? `Chain ${base.name} of another program ${verbs[what]} ${whose}, because none of its rules accepts them.`
       : `A rule of another program ${verbs[what]} ${whose}: ${rule.text()}.`;

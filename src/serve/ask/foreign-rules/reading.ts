@@ -75,7 +75,10 @@ async function chainsOfTable(
     .filter(({ chain, isDropPolicy }) => isDropPolicy || canStop(chains, chain));
 }
 
-const unread: WalkedRule = { conditions: [], action: { kind: 'unsure' }, text: () => '' };
+const unread: WalkedRule = {
+  ...{ conditions: [], senders: [], text: () => '' },
+  action: { kind: 'unsure' },
+};
 
 /** In mode iptables, table nat has chains for each Service, and no policy that drops. */
 async function baseChains(

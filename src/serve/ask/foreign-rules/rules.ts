@@ -14,7 +14,7 @@ import {
 } from '../../../kernel/nft/constants.ts';
 import type { Family } from '../../../net/address.ts';
 import type { Members } from './sets.ts';
-import type { Action, Condition, FirstPacket } from './walk.ts';
+import type { Action, Condition, FirstPacket, WalkedRule } from './walk.ts';
 import { readMatch, targetAction } from './xt.ts';
 
 /** Bytes of a packet, or of what is known of it; undefined: not known. */
@@ -40,7 +40,7 @@ const leaving: ReadonlySet<string> = new Set(['queue', 'synproxy', 'fwd']);
 export function readRule(
   clauses: readonly Clause[],
   sets: ReadonlyMap<string, Members>,
-): { readonly conditions: readonly Condition[]; readonly action: Action } {
+): Pick<WalkedRule, 'action' | 'conditions' | 'senders'> {
   const reader = new Reader(sets);
   for (const one of clauses) reader.read(one);
   return reader;
@@ -48,6 +48,7 @@ export function readRule(
 
 class Reader {
   readonly conditions: Condition[] = [];
+  readonly senders: Uint8Array[] = [];
   action: Action = { kind: 'none' };
   readonly #sets: ReadonlyMap<string, Members>;
 
@@ -59,6 +60,9 @@ class Reader {
     switch (clause.kind) {
       case 'cmp':
         this.conditions.push(comparison(clause));
+        if (isSender(clause.value, clause.data.length) && clause.operation === NFT_CMP.EQ) {
+          this.senders.push(clause.data);
+        }
         break;
       case 'lookup':
         if (clause.for === 'verdict') this.action = { kind: 'unsure' };
@@ -101,6 +105,10 @@ class Reader {
   #membership({ for: what, parts, set }: ClauseOf<'lookup'>): Condition {
     const members = this.#sets.get(set);
     if (what === 'value' || members === undefined) return unknown;
+    const [first, ...further] = parts;
+    if (first && further.length === 0 && isSender(first, members.keyLength)) {
+      this.senders.push(...members.singles);
+    }
     const load = concatenated(parts, members.keyLength);
     return (packet) => {
       const value = load(packet);
@@ -117,14 +125,34 @@ class Reader {
   }
 }
 
-const loopbackName = Buffer.from('lo\0');
+/** Whether it is the whole address of the sender. */
+function isSender(value: Value, length: number): boolean {
+  if (value.kind !== 'payload' || value.base !== NFT_PAYLOAD.NETWORK_HEADER) return false;
+  return Object.values(header).some((at) => value.offset === at.saddr && length === at.length);
+}
 
-function comparison({ data, operation, value }: ClauseOf<'cmp'>): Condition {
-  const isInput = value.kind === 'metaLoad' && value.key === NFT_META.IIFNAME;
-  const isLoopback = isInput && Buffer.compare(data.subarray(0, 3), loopbackName) === 0;
-  if (isLoopback && operation === NFT_CMP.EQ) {
-    return ({ isFromOutside }) => (isFromOutside ? false : undefined);
-  }
+/** IFNAMSIZ */
+const nameBytes = 16;
+
+/** `data` ends with a zero, unless it stands for all names that begin so. */
+function isInput({ data, operation }: ClauseOf<'cmp'>): Condition {
+  const isNamed = (name: string): boolean =>
+    Buffer.from(name.padEnd(nameBytes, '\0')).subarray(0, data.length).equals(data);
+  const isLoopback = data.includes(0) && isNamed('lo');
+  return ({ devices, isFromOutside }) => {
+    const all = devices === undefined ? [] : Array.from(devices, isNamed);
+    if (devices === undefined && isFromOutside && isLoopback) all.push(false);
+    const is = all.includes(true);
+    // They differ, or are not known.
+    if (all.length === 0 || is === all.includes(false)) return undefined;
+    return is === (operation === NFT_CMP.EQ);
+  };
+}
+
+function comparison(clause: ClauseOf<'cmp'>): Condition {
+  const { data, operation, value } = clause;
+  const isName = value.kind === 'metaLoad' && value.key === NFT_META.IIFNAME;
+  if (isName && (operation === NFT_CMP.EQ || operation === NFT_CMP.NEQ)) return isInput(clause);
   const load = loadOf(value);
   return (packet) => {
     const bytes = load(packet)?.subarray(0, data.length);

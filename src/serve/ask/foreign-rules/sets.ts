@@ -6,11 +6,15 @@ import { ElementShape } from '../../../kernel/ops.ts';
 
 export interface Members {
   readonly keyLength: number;
+  /** The first few keys; none of an interval. */
+  readonly singles: readonly Uint8Array[];
   has(key: Uint8Array): boolean;
 }
 
 /** Larger sets are not read. */
 const elementsMax = 4096;
+/** Of a larger set, no single senders are judged. */
+const singlesMax = 16;
 /** What a kernel says that does not count elements (before 6.16). */
 const uncounted = 0xffffffff;
 
@@ -61,7 +65,8 @@ type Edge = { readonly key: Uint8Array; readonly isEnd: boolean };
 
 function single(keyLength: number, edges: readonly Edge[]): Members {
   const keys = new Set(edges.map(({ key }) => textOf(key)));
-  return { keyLength, has: (key) => keys.has(textOf(key)) };
+  const singles = edges.slice(0, singlesMax).map(({ key }) => key);
+  return { keyLength, singles, has: (key) => keys.has(textOf(key)) };
 }
 
 function textOf(key: Uint8Array): string {
@@ -75,6 +80,7 @@ function intervals(keyLength: number, edges: readonly Edge[]): Members {
   );
   return {
     keyLength,
+    singles: [],
     has(key) {
       let [low, high] = [0, sorted.length];
       while (low < high) {

@@ -21,6 +21,8 @@ export interface FirstPacket {
   readonly isTracked: boolean;
   /** It does not come by the loopback device. */
   readonly isFromOutside: boolean;
+  /** Devices by one of which it comes in; undefined: any. */
+  readonly devices?: ReadonlySet<string> | undefined;
   /** It is translated later, if connection tracking sees it. */
   readonly awaitsTranslation: boolean;
 }
@@ -40,6 +42,8 @@ export type Action =
 export interface WalkedRule {
   readonly conditions: readonly Condition[];
   readonly action: Action;
+  /** Single senders that its conditions name. */
+  readonly senders: readonly Uint8Array[];
   /** For people. */
   readonly text: () => string;
 }
@@ -75,7 +79,9 @@ function walk(chains: Chains, name: string, packet: FirstPacket): Way {
     const meets = truthOf(rule.conditions, packet);
     if (meets === false) continue;
     const way =
-      meets === undefined ? perhaps(chains, action) : certainly(chains, rule, action, packet);
+      meets === undefined
+        ? perhaps(chains, action, packet)
+        : certainly(chains, rule, action, packet);
     if (way === 'return') return 'through';
     if (way !== 'on') return way;
   }
@@ -83,15 +89,18 @@ function walk(chains: Chains, name: string, packet: FirstPacket): Way {
 }
 
 /** Packets that it stops do not come further; whether others do, the following rules decide. */
-function perhaps(chains: Chains, action: Action): 'on' | 'unsure' {
+function perhaps(chains: Chains, action: Action, packet: FirstPacket): 'on' | 'unsure' {
   switch (action.kind) {
     case 'drop':
     case 'reject':
     case 'redirect':
     case 'untrack':
       return 'on';
-    case 'jump':
-      return abilitiesOf(chains, action.chain).accepts ? 'unsure' : 'on';
+    case 'jump': {
+      if (!abilitiesOf(chains, action.chain).accepts) return 'on';
+      const way = walk(chains, action.chain, packet);
+      return way === 'accepted' || way === 'unsure' ? 'unsure' : 'on';
+    }
     default:
       return 'unsure';
   }

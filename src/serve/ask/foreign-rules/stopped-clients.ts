@@ -1,0 +1,106 @@
+/**
+ * Pods whose packets to Services meet a rule of another program that names their address. That may
+ * be intended, as with a NetworkPolicy: so it is a remark. Looked for when answers and metrics ask,
+ * seldom enough that it takes no more than a ten-thousandth of a core.
+ */
+import type { Config } from '../../../config/config.ts';
+import { type Finding, warning } from '../../../host/finding.ts';
+import {
+  Address,
+  type AddressKey,
+  cidrContains,
+  formatAddress,
+  parseCIDR,
+} from '../../../net/address.ts';
+import type { ProgrammedFamily } from '../../../state/frontends-in-force.ts';
+import type { ClusterState } from '../../../state/store.ts';
+import { formatServicePortName } from '../../../state/types.ts';
+import type { Clock } from '../../../time/clock.ts';
+import { RecentResults, waitedAtMost } from '../../../time/recent.ts';
+import { answerPacer, readingPatienceMs } from '../answer-pacer.ts';
+import type { ForeignRules } from './foreign-rules.ts';
+
+interface Engine {
+  readonly families: readonly ProgrammedFamily[];
+  readonly interfaces: readonly Address[];
+}
+
+interface Known {
+  readonly clock: Pick<Clock, 'now' | 'turn'>;
+  readonly config: Pick<Config, 'clusterCIDR'>;
+  readonly engine: Engine | undefined;
+  readonly foreignRules: Pick<ForeignRules, 'found' | 'obstacles'>;
+  readonly state: Pick<ClusterState, 'node'>;
+}
+
+/** How long a look serves, and the shortest pause after it, in multiples of its duration. */
+const kept = { keepMs: 10_000, restFactor: 10_000 } as const;
+/** The most senders that are judged, and ports of Services for each. */
+const sendersMax = 8;
+const portsMax = 1000;
+
+export class StoppedClients {
+  readonly #known: Known;
+  readonly #looks: RecentResults<void>;
+  #findings: readonly Finding[] = [];
+
+  constructor(known: Known) {
+    this.#known = known;
+    this.#looks = new RecentResults({ ...kept, clock: known.clock });
+  }
+
+  /** A warning for each; see `refresh`. */
+  get findings(): readonly Finding[] {
+    return this.#findings;
+  }
+
+  /** Looks again after a while. Concurrent callers share the work, and none waits long. */
+  refresh(): Promise<void> {
+    return waitedAtMost(
+      readingPatienceMs,
+      this.#looks.of('', () => this.#look()),
+    );
+  }
+
+  async #look(): Promise<void> {
+    const findings: Finding[] = [];
+    for (const sender of this.#pods()) findings.push(...(await this.#findingOf(sender)));
+    this.#findings = findings;
+  }
+
+  /** Those that rules name. */
+  #pods(): Address[] {
+    const { config, foreignRules, state } = this.#known;
+    const own = (state.node?.podCIDRs ?? []).flatMap((text) => parseCIDR(text) ?? []);
+    const blocks = [...config.clusterCIDR, ...own];
+    const senders = new Map<AddressKey, Address>();
+    for (const { chains } of foreignRules.found.all) {
+      for (const bytes of [...chains.values()].flat().flatMap((rule) => rule.senders)) {
+        const address = Address.from(bytes);
+        if (blocks.some((block) => cidrContains(block, address))) senders.set(address.key, address);
+        if (senders.size === sendersMax) return [...senders.values()];
+      }
+    }
+    return [...senders.values()];
+  }
+
+  /** Of the first port of a Service at which it is stopped, and others are not. */
+  async #findingOf({ bytes, family }: Address): Promise<Finding[]> {
+    const { engine, foreignRules } = this.#known;
+    const sync = engine?.families.find((one) => one.family === family);
+    const pacer = answerPacer(this.#known);
+    let left = portsMax;
+    for (const forwarding of sync?.inForce.values() ?? []) {
+      if (pacer.due) await pacer.rest();
+      const client = { address: bytes, isMasqueraded: false, isPod: true };
+      const [met] = foreignRules.obstacles([{ forwarding }], engine!.interfaces, client);
+      if (met && foreignRules.obstacles([{ forwarding }], engine!.interfaces).length === 0) {
+        const where = `does not reach ${formatServicePortName(forwarding.servicePort)}, perhaps others`;
+        return [warning(`pod ${formatAddress(bytes)}`, `${where}. ${met.text().slice(0, -1)}`, '')];
+      }
+      left -= 1;
+      if (left === 0) break;
+    }
+    return [];
+  }
+}
