@@ -57,8 +57,9 @@ it.each([...situations, ...broken])('what is wrong is named: $name', async (one)
 
 it('problems names most of it', () => {
   const all = [...grades.values()];
-  const named = all.filter((grade) => grade === 5).length;
-  expect({ situations: all.length, named }).toEqual({ situations: 95, named: 71 });
+  const named = all.filter((grade) => grade === 5);
+  expect(all.length).toBeGreaterThanOrEqual(95);
+  expect(named.length).toBeGreaterThanOrEqual(71);
   expect(all.reduce((sum, grade) => sum + grade) / all.length).toBeGreaterThanOrEqual(4.5);
 });
 
