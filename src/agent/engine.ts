@@ -89,6 +89,7 @@ interface Served {
   readonly followers: readonly (ConnectTimeMaps | FilterRules)[];
 }
 
+/** Answers need what `RunningEngine` describes. */
 export class Engine implements RunningEngine {
   readonly families: readonly FamilySync[];
   readonly frontends: FrontendsByFamily;
@@ -171,22 +172,18 @@ export class Engine implements RunningEngine {
     return [this.#loop, ...parts].every((part) => part.upToDate);
   }
 
-  /** The number of Services that exceed a limit and are served in part. */
   get overLimit(): number {
     return this.#loop.overLimit;
   }
 
-  /** Undefined: only rules translate connections. */
   get connectTime(): Placement | undefined {
     return this.#options.settings.connectTime;
   }
 
-  /** The maps of connect-time translation; undefined: not in use. */
   maps(family: Family): MapView | undefined {
     return this.#of(family)?.maps;
   }
 
-  /** What Forwardings depend on, other than Services and slices. */
   get context(): ResolveContext {
     return this.#facts.context;
   }
@@ -196,7 +193,6 @@ export class Engine implements RunningEngine {
     return this.#facts.interfaces;
   }
 
-  /** Which Service owns each frontend. */
   get owners(): ReadonlyOwners {
     return this.#owners;
   }
@@ -253,7 +249,6 @@ export class Engine implements RunningEngine {
     return rules && { ...rules, differences };
   }
 
-  /** The addresses at which sockets for node ports listen. */
   listeningAddresses(family: Family): readonly Address[] | 'all' {
     return this.#facts.listeningAddresses(family);
   }

@@ -48,35 +48,25 @@ export interface ModeConfig {
   /** Only for ipvs mode. */
   readonly ipvs?: IPVSSettings;
   /** Only for userspace mode. */
-  readonly userspace?: UserspaceSettings;
+  readonly userspace?: Readonly<typeof defaultUserspaceSettings>;
 }
 
 /** What only ipvs mode needs to know. */
-export interface IPVSSettings {
-  /** As the kernel names it: `rr`. */
-  readonly scheduler: string;
-  /** Virtual services at these addresses belong to others, unless we made them. */
-  readonly excludeCIDRs: readonly CIDR[];
-  /** How long the kernel remembers idle connections; 0 = as it is. */
-  readonly tcpTimeoutSeconds: number;
-  readonly tcpFinTimeoutSeconds: number;
-  readonly udpTimeoutSeconds: number;
-}
-
-export const defaultIPVSSettings: IPVSSettings = {
+export const defaultIPVSSettings = {
+  /** As the kernel names it. */
   scheduler: 'rr',
-  excludeCIDRs: [],
+  /** Virtual services at these addresses belong to others, unless we made them. */
+  excludeCIDRs: [] as readonly CIDR[],
+  /** How long the kernel remembers idle connections; 0 = as it is. */
   tcpTimeoutSeconds: 0,
   tcpFinTimeoutSeconds: 0,
   udpTimeoutSeconds: 0,
 };
 
-/** What only userspace mode needs to know. */
-interface UserspaceSettings {
-  readonly udpIdleTimeoutMs: number;
-}
+export type IPVSSettings = Readonly<typeof defaultIPVSSettings>;
 
-export const defaultUserspaceSettings: UserspaceSettings = { udpIdleTimeoutMs: 250 };
+/** What only userspace mode needs to know. */
+export const defaultUserspaceSettings = { udpIdleTimeoutMs: 250 };
 
 /** What applies to all Services and changes while running, for one family. */
 export interface Environment {

@@ -9,28 +9,22 @@ import type { List } from '../net/list.ts';
 import type { ServicePort } from './types.ts';
 
 /** The limits of one Service in one family. */
-export interface ServiceLimits {
-  readonly frontends: number;
+export const noLimits = {
+  frontends: Number.POSITIVE_INFINITY,
   /**
    * Endpoints of one frontend. They are sorted in one turn of the event loop, and never divided
    * between batches.
    */
-  readonly frontendEndpoints: number;
-  /** Endpoints of all frontends together. An endpoint counts once for each of its frontends. */
-  readonly endpoints: number;
-  /** Source ranges count once for each load-balancer frontend. */
-  readonly sourceRanges: number;
-  /** Ports with session affinity or the balance `round-robin`; see `memoriesOfPort`. */
-  readonly affinityPorts: number;
-}
-
-export const noLimits: ServiceLimits = {
-  frontends: Number.POSITIVE_INFINITY,
   frontendEndpoints: Number.POSITIVE_INFINITY,
+  /** Endpoints of all frontends together. An endpoint counts once for each of its frontends. */
   endpoints: Number.POSITIVE_INFINITY,
+  /** Source ranges count once for each load-balancer frontend. */
   sourceRanges: Number.POSITIVE_INFINITY,
+  /** Ports with session affinity or the balance `round-robin`; see `memoriesOfPort`. */
   affinityPorts: Number.POSITIVE_INFINITY,
 };
+
+export type ServiceLimits = Readonly<typeof noLimits>;
 
 /** A Service asks for more than the limits permit. */
 export interface Excess {

@@ -31,13 +31,9 @@ interface PlannedAddress {
 }
 
 export class IPVSBatchWriter implements Writer<IPVSObjects>, ServiceBatch {
-  /** Elements that the first transaction changes. */
   readonly first: ElementBuffers<SetName>;
-  /** Elements that the last transaction changes. */
   readonly last: ElementBuffers<SetName>;
-  /** New virtual services and real servers: before new addresses. */
   readonly additions: PlannedOp[] = [];
-  /** Those to delete: after addresses, and after what replaces them. */
   readonly removals: PlannedOp[] = [];
   readonly services: ServiceWriter;
   /** Writes the part of the first transaction that is not elements. */

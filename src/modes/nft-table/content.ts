@@ -22,7 +22,7 @@ const noBytes = new Uint8Array(0);
 const noElements: ReadonlySet<string> = new Set();
 
 /** Bytes read between two pauses; reading them takes a few microseconds. */
-const bytesPerPause = 1024;
+export const bytesPerPause = 1024;
 
 export class TableContent<Name extends string = string> {
   readonly layout: TableLayout<Name>;

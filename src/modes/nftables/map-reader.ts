@@ -4,7 +4,7 @@ import { ElementShape } from '../../kernel/ops.ts';
 import type { Family } from '../../net/address.ts';
 import type { Pause } from '../../time/pacer.ts';
 import { binary } from '../elements.ts';
-import type { ElementsReply } from '../nft-table/content.ts';
+import { bytesPerPause, type ElementsReply } from '../nft-table/content.ts';
 import {
   type FrontendKind,
   type FrontendMaps,
@@ -60,9 +60,6 @@ for (const maps of frontendMaps) {
 
 /** Reads what begins at byte `at` of a record's entries, and returns where it ends. */
 type ReadEntry = (at: number) => number;
-
-/** Bytes read between two pauses; reading them takes a few microseconds. */
-const bytesPerPause = 1024;
 
 export async function readElements(
   found: Frontends,
