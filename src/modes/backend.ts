@@ -85,10 +85,12 @@ export interface Writer<T extends ObjectTypes> {
 }
 
 /** A shared object as the kernel holds it. */
-export type HeldShared = Pick<SharedObject, 'id' | 'laterRank' | 'isHook'>;
+export type HeldShared = Pick<SharedObject, 'id' | 'laterRank'>;
 
 /** What was read from the kernel, as objects that the mode keeps. */
 export interface Found<T extends ObjectTypes> {
+  /** Packets meet what was read; absent in a mode without hooks. */
+  readonly isHooked?: boolean;
   /** See `KernelState`. Without it, pools have no order in the kernel. */
   adopt?(next: Forwarding): Forwarding;
   /** What the kernel holds of the frontend. `rest` leaves out what was taken. */

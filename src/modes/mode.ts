@@ -146,10 +146,10 @@ export interface KernelState {
    */
   leave(forwarding: Forwarding): boolean;
   /**
-   * Leaves base chains out, so that no packet meets what is written: a start can then write while
-   * it still learns what is desired. Returns what takes the batch of the base chains. Returns
-   * undefined, and does nothing, where packets already meet what was found, and in modes that share
-   * a table with others.
+   * Leaves hooks out, so that no packet meets what is written: a start can then write while it
+   * still learns what is desired. Returns what takes the batch of the hooks. Returns
+   * undefined, and does nothing, where packets already meet what was found, and in modes without
+   * hooks.
    */
   stage(): (() => Batch | undefined) | undefined;
   /** Forgets all that waits, and begins a repair: then `targets` and the environment are in force. */

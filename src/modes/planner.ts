@@ -11,7 +11,6 @@ import { inTurns, type Pause } from '../time/pacer.ts';
 import {
   type Backend,
   type Found,
-  type HeldShared,
   isShared,
   noCounts,
   type ObjectOf,
@@ -35,7 +34,7 @@ import type {
   WrittenBatch,
 } from './mode.ts';
 import { NextBatch, writeDeletion } from './next-batch.ts';
-import { SharedObjects } from './shared-objects.ts';
+import { type SharedObject, SharedObjects } from './shared-objects.ts';
 
 /**
  * What a frontend adds to `pendingBytes` for the work on it, even if nothing is written. Modes with
@@ -49,7 +48,7 @@ interface Reading<T extends Types> {
   readonly generation: number | undefined;
 }
 
-function isHook({ isHook = false }: HeldShared): boolean {
+function isHook({ isHook = false }: SharedObject): boolean {
   return isHook;
 }
 
@@ -378,9 +377,12 @@ export class ModePlanner<T extends Types> {
     return { refused: this.#bound?.takeRefused() ?? [], rules };
   }
 
-  /** Tables of nf_tables that we write and that others can change. Undefined: the mode has none. */
+  /**
+   * Tables of nf_tables that we write and that others can change. Undefined: the mode has none, or
+   * no packet meets them yet. While they are watched, a commit takes the kernel a fifth longer.
+   */
   get exposed(): readonly WatchedTable[] | undefined {
-    return this.#backend.tables?.exposed;
+    return this.#isStaged ? undefined : this.#backend.tables?.exposed;
   }
 
   /**
@@ -398,8 +400,7 @@ export class ModePlanner<T extends Types> {
   #stage(comparison: Comparison<T>): (() => Batch | undefined) | undefined {
     const { found } = this.#current(comparison);
     const hooks = this.#backend.ofEnvironment(this.#environment).filter(isHook);
-    if (hooks.length === 0) return undefined;
-    for (const held of found!.shared()) if (isHook(held)) return undefined;
+    if (hooks.length === 0 || found!.isHooked === true) return undefined;
     this.#isStaged = true;
     return () => this.#hook();
   }

@@ -110,6 +110,11 @@ export class Audit {
     this.#fullAtMs = this.#parts.clock.now() + this.#settings.fullMs;
   }
 
+  /** Packets meet the rules now, so that it matters what others change. */
+  hooked(): void {
+    this.#watch.update();
+  }
+
   /** Who has written since `verified`. */
   writers(): Promise<Writers> {
     return this.#parts.ruleset.writersSince(this.#base, this.#parts.kernel);

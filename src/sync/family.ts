@@ -270,6 +270,7 @@ export class FamilySync {
     const failure = batch && (await this.#applier.apply(batch, 'start'));
     if (this.#isStopping) return;
     this.#phase = 'live';
+    this.#audit.hooked();
     this.#reports.release();
     await this.#finished('start', startedMs, failure);
   }

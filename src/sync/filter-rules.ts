@@ -79,7 +79,7 @@ export class FilterRules {
     this.#sync.listed();
   }
 
-  /** Runs until `stop`. Before `listed`, the table is not changed. */
+  /** Runs until `stop`. Before `listed`, packets notice nothing. */
   run(): Promise<void> {
     return this.#sync.run(this.#abort.signal);
   }

@@ -32,8 +32,8 @@ import {
 import type { TableName } from './names.ts';
 import {
   chainAt,
+  fixedRules,
   type IptablesObjects,
-  nodePortObjects,
   ServiceChain,
   type SharedRule,
   sharedRule,
@@ -85,8 +85,8 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     this.tables = { exposed, prepare: (kernel) => this.#prepare(kernel) };
     this.tally = {
       count: (object, step) => {
-        if (object.isShared === true) counts.add(object.table, signOf(step));
-        else counts.add('nat', signOf(step) * object.size);
+        if (object.isShared !== true) counts.add('nat', signOf(step) * object.size);
+        else if (object.isHook !== true) counts.add(object.table, signOf(step));
       },
       clear: () => counts.clear(),
       takeRules: () => counts.take(),
@@ -131,7 +131,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   }
 
   ofEnvironment(environment: Environment): SharedRule[] {
-    return nodePortObjects(this.#config, environment).filter((rule) => this.#keeps(rule));
+    return fixedRules(this.#config, environment);
   }
 
   writer(): IptablesBatchWriter {
@@ -158,14 +158,15 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     return (end) => prune(this.#context(found, end), end.pause);
   }
 
-  /** Finds the handles of our shared rules, and forgets those of rules that others have deleted. */
+  /** Finds the handles of our single rules, and forgets those of rules that others have deleted. */
   async #findHandles(
     found: IptablesObservation,
     { shared, isLeaving, pause, touched }: RepairPart<IptablesTypes>,
   ): Promise<void> {
     const { handles } = this.#memory;
     const kept = new Set(touched);
-    const there = await found.sharedRules(pause);
+    const single = [...this.#config.part.shared, ...found.builtIns];
+    const there = await found.rulesIn(single, pause);
     await inTurns(handles, pause, ([id, handle]) => {
       const isThere = there.has(ruleName(chainAt(id).table, handle));
       if (!kept.has(id) && !(isThere && isLeaving(id))) handles.delete(id);

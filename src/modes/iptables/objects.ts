@@ -11,6 +11,7 @@ import {
   type ChainRule,
   chainId,
   type IptablesConfig,
+  jumpRules,
   nodePortRules,
   type TableChain,
 } from './layout.ts';
@@ -95,12 +96,19 @@ export function chainAt(id: string): TableChain {
   return { table: table as TableName, chain: chain! };
 }
 
-/** The last rules of KUBE-SERVICES. */
-export function nodePortObjects(config: IptablesConfig, environment: Environment): SharedRule[] {
+/** The jumps from built-in chains, and the last rules of KUBE-SERVICES. */
+export function fixedRules(config: IptablesConfig, environment: Environment): SharedRule[] {
+  const { family, part } = config;
   const chain = { table: 'nat', chain: 'KUBE-SERVICES' } as const;
-  return nodePortRules(config, environment).map((rule) => {
-    return sharedRule(config.family, { ...chain, rule }, 'end');
+  const jumps = jumpRules(config).map((rule) => ({
+    ...sharedRule(family, rule, 'head'),
+    isHook: true,
+  }));
+  if (!part.has(chain.table, chain.chain)) return jumps;
+  const last = nodePortRules(config, environment).map((rule) => {
+    return sharedRule(family, { ...chain, rule }, 'end');
   });
+  return [...jumps, ...last];
 }
 
 type Expressions = Pick<ObservedRule, 'expressions'>;

@@ -47,23 +47,24 @@ export class IptablesObservation implements Found<IptablesObjects> {
   /** Rules that jump from chains of others (and built-in ones) to chains of ours. */
   readonly references: Reference[] = [];
   readonly #referred = new Set<string>();
-  /** `ruleName`s of jumps that a repair has found to be right. */
-  readonly kept = new Set<string>();
   /** Ids of rules that must be the last of their chain, and are not. */
   readonly misplaced = new Set<string>();
   /** Chains (`chainId`) that a repair has compared. */
   readonly #taken = new Set<string>();
   readonly #isKnown: (id: string) => boolean;
-  readonly #sharedChainIds: ReadonlySet<string>;
-  /** By `chainId`: the handles of rules by their expressions. */
+  /** By `chainId`: the handles of rules by their expressions, except in chains of Services. */
   readonly #handles = new Map<string, Map<string, number>>();
 
   /** `isKnown`: whether the shared rule of this id was found. */
   constructor(family: Family, part: Part, isKnown: (id: string) => boolean) {
     this.family = family;
     this.part = part;
-    this.#sharedChainIds = new Set(part.shared.map(chainId));
     this.#isKnown = isKnown;
+  }
+
+  /** Some rule leads packets into our chains. */
+  get isHooked(): boolean {
+    return this.references.length > 0;
   }
 
   take({ id }: ServiceChain): HeldChain | undefined {
@@ -98,10 +99,13 @@ export class IptablesObservation implements Found<IptablesObjects> {
     this.#referred.add(chainId(reference.to));
   }
 
-  /** The rules in chains of all Services, by `ruleName`. */
-  async sharedRules(pause: Pause): Promise<Map<string, TableChain & { readonly handle: number }>> {
+  /** The rules of these chains, by `ruleName`. */
+  async rulesIn(
+    chains: readonly TableChain[],
+    pause: Pause,
+  ): Promise<Map<string, TableChain & { readonly handle: number }>> {
     const rules = new Map<string, TableChain & { readonly handle: number }>();
-    for (const chain of this.part.shared) {
+    for (const chain of chains) {
       await inTurns(this.#fixed.get(chainId(chain)) ?? [], pause, ({ handle }) => {
         rules.set(ruleName(chain.table, handle), { ...chain, handle });
       });
@@ -139,7 +143,6 @@ export class IptablesObservation implements Found<IptablesObjects> {
     const rules = this.#fixed.get(id);
     if (rules === undefined) return;
     rules.push(rule);
-    if (!this.#sharedChainIds.has(id)) return;
     let handles = this.#handles.get(id);
     if (handles === undefined) {
       handles = new Map();
@@ -149,7 +152,7 @@ export class IptablesObservation implements Found<IptablesObjects> {
     if (!handles.has(expressions)) handles.set(expressions, rule.handle);
   }
 
-  /** The handle of the first rule of a chain of all Services that has these expressions. */
+  /** The handle of the first rule of a chain that has these expressions. */
   find(chain: TableChain, rule: Uint8Array): number | undefined {
     return this.#handles.get(chainId(chain))?.get(latin1(rule));
   }

@@ -1,9 +1,8 @@
-/** Repairs the fixed chains of the mode, and jumps to them. */
+/** Repairs the fixed chains of the mode, and deletes what is not desired. */
 import { compileRule, readRule } from '../../kernel/xt/compile.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
 import type { Counts } from '../backend.ts';
 import {
-  type ChainRule,
   chainId,
   type FixedChain,
   firewallChain,
@@ -37,7 +36,9 @@ export function repairFixed(context: RepairContext): void {
     if (found.rulesOf(chainId(chain)) === undefined) repairChain(context, { ...chain, rules: [] });
   }
   repairFirewall(context);
-  for (const jump of jumpRules(config)) repairJump(context, jump);
+  for (const jump of jumpRules(config)) {
+    if (found.rulesOf(chainId(jump)) === undefined) transaction.addBuiltIn(jump);
+  }
   for (const table of config.part.tables) if (!found.tables.has(table)) transaction.addTable(table);
 }
 
@@ -63,30 +64,17 @@ function repairFirewall({ config, drift, found, transaction }: RepairContext): v
   }
 }
 
-/** Adds the jump at the head of its chain, unless it is anywhere in the chain. */
-function repairJump({ drift, found, transaction }: RepairContext, jump: ChainRule): void {
-  const compiled = compileRule(found.family, jump.rule);
-  const held = found.rulesOf(chainId(jump));
-  if (held === undefined) transaction.addBuiltIn(jump);
-  const same = held?.find((one) => sameExpressions(one, compiled));
-  if (same !== undefined) {
-    found.kept.add(ruleName(jump.table, same.handle));
-    return;
-  }
-  transaction.addRule({ ...jump, id: undefined, at: 'head', owner: '', compiled });
-  drift.missing += 1;
-}
-
 /** Deletes rules of ours that are not desired. */
 export async function prune(context: RepairContext, pause: Pause): Promise<void> {
-  const { found, handles, touched } = context;
-  pruneJumps(context);
-  const rules = await found.sharedRules(pause);
+  const { config, found, handles, touched } = context;
+  const kept = new Set(touched);
   await inTurns(handles, pause, ([id, handle]) => {
-    rules.delete(ruleName(chainAt(id).table, handle));
+    kept.add(ruleName(chainAt(id).table, handle));
   });
+  pruneJumps(context, kept);
+  const rules = await found.rulesIn(config.part.shared, pause);
   await inTurns(rules, pause, ([name, { handle, ...chain }]) => {
-    if (!touched.has(name)) deleteRule(context, chain, handle);
+    if (!kept.has(name)) deleteRule(context, chain, handle);
   });
 }
 
@@ -96,12 +84,11 @@ function deleteRule({ drift, transaction }: RepairContext, chain: TableChain, ha
 }
 
 /** Deletes jumps to our chains that are not ours: of an earlier kube-proxy, or doubles. */
-function pruneJumps(context: RepairContext): void {
-  const { found, touched } = context;
+function pruneJumps(context: RepairContext, kept: ReadonlySet<string>): void {
+  const { found } = context;
   for (const reference of found.references) {
     const { from, handle, to } = reference;
-    const name = ruleName(from.table, handle);
-    if (isServiceChain(to.chain) || found.kept.has(name) || touched.has(name)) continue;
+    if (isServiceChain(to.chain) || kept.has(ruleName(from.table, handle))) continue;
     if (isOwnJump(found, reference)) deleteRule(context, from, handle);
   }
 }

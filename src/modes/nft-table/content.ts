@@ -207,6 +207,10 @@ export class TableContent<Name extends string = string> {
     return isOfLayout && held.length === 0 ? 'missing' : 'wrong';
   }
 
+  get isHooked(): boolean {
+    return [...this.#chains.values()].some(({ hook }) => hook !== unknownIndex);
+  }
+
   /** Yields all named objects, except the sets of the layout. */
   *namedObjects(): Generator<HeldShared> {
     for (const other of this.#others) yield { id: otherId(other), laterRank: laterRanks.other };
@@ -220,7 +224,7 @@ export class TableContent<Name extends string = string> {
       if ((flags & NFT_CHAIN_BINDING) !== 0) continue;
       // No packet comes to a base chain from another chain.
       const isHook = hook !== unknownIndex;
-      yield { id: chain, isHook, laterRank: isHook ? undefined : laterRanks.chain };
+      yield { id: chain, laterRank: isHook ? undefined : laterRanks.chain };
     }
   }
 }

@@ -82,6 +82,10 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
       : 'missing';
   }
 
+  get isHooked(): boolean {
+    return this.table.isHooked;
+  }
+
   *shared(): Generator<HeldShared> {
     yield* this.table.namedObjects();
     for (const set of sharedElements.sets) {

@@ -2,15 +2,20 @@
 import { describe, expect, it } from 'vitest';
 import type { ApplyResult } from '../../../src/kernel/kernel.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
+import { iptablesMode } from '../../../src/modes/iptables/mode.ts';
+import { batch } from '../../conformance/ops.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
+import { config } from '../modes/config.ts';
+import { save } from '../modes/iptables/save.ts';
 import { quiet, ToyClock } from './double.ts';
 import { type NFTablesWorld, nftablesWorld } from './nftables-world.ts';
+import { World } from './world.ts';
 
 /** How many Services wait while lists are read, because more of their slices may arrive. */
 const spared = 64;
 
 /** The last part of what the API server lists: `web-0` … `web-9` are resolved ahead. */
-function list(world: NFTablesWorld): void {
+function list(world: World<FakeKernel>): void {
   world.addServices(0, 10 + spared);
 }
 
@@ -111,7 +116,8 @@ describe('the sync during the first lists', () => {
     world.synced();
     await world.clock.pass(0);
     const revealedMs = world.clock.now();
-    const kinds = world.events.map(({ kind }) => kind);
+    // Which tables others can change is looked for when packets meet them.
+    const kinds = world.events.map(({ kind }) => kind).filter((kind) => kind !== 'exposed');
     expect(world.kinds('queued')).toHaveLength(1);
     expect(kinds.indexOf('queued')).toBeLessThan(kinds.indexOf('committed'));
     expect(kinds.at(-1)).toBe('done');
@@ -239,5 +245,50 @@ describe('the sync during the first lists', () => {
     expect(connect(kernel, 4)).toBe('10.244.0.4:8080');
     await world.clock.pass(60_000);
     expect(connect(kernel, 3)).toBe('10.244.0.3:8080');
+  });
+});
+
+describe('mode iptables during the first lists', () => {
+  const translates = '--to-destination 10.244.0.3:8080';
+  const jumps = /^-A (?:PREROUTING|INPUT|OUTPUT|FORWARD|POSTROUTING) /m;
+
+  async function start(kernel: FakeKernel) {
+    const world = new World({}, kernel, (e) => iptablesMode().planner(config, e));
+    world.run();
+    await quiet();
+    list(world);
+    await world.clock.pass(300);
+    return { world, rules: () => save(kernel, 'IPv4') };
+  }
+
+  it('writes chains that nothing leads to, then jumps, and then watches, unless a jump is there', async () => {
+    const kernel = new FakeKernel();
+    const { world, rules } = await start(kernel);
+    expect(rules()).toContain(translates);
+    expect(rules()).not.toMatch(jumps);
+    expect(world.kinds('exposed')).toEqual([]);
+    world.synced();
+    await world.clock.pass(0);
+    expect(rules()).toMatch(jumps);
+    expect(world.kinds('exposed')).toHaveLength(1);
+    expect(world.loop.upToDate).toBe(true);
+    await world.stop();
+
+    const { commits } = kernel;
+    const second = await start(kernel);
+    await second.world.clock.pass(60_000);
+    expect(kernel.commits).toBe(commits);
+    await second.world.stop();
+  });
+
+  it('repairs what another program has deleted in the meantime', async () => {
+    const kernel = new FakeKernel();
+    const { world, rules } = await start(kernel);
+    kernel.foreign(batch({ kind: 'tableDelete', family: NFPROTO.IPv4, table: 'nat' }));
+    world.synced();
+    await world.clock.pass(20_000);
+    expect(rules()).toContain(translates);
+    expect(rules()).toMatch(/^-A PREROUTING /m);
+    expect(world.loop.upToDate).toBe(true);
   });
 });
