@@ -45,7 +45,6 @@ export type RecordOf<S extends Schema> = {
 type Owner = string | ((entry: number | undefined) => string | undefined);
 
 const textEncoder = new TextEncoder();
-const textDecoder = new TextDecoder();
 
 const headerBytes = 8;
 
@@ -202,7 +201,10 @@ export function* readRecords<S extends Schema>(
   bytes: Uint8Array,
 ): Generator<RecordOf<S>> {
   const shapes = shapesOf(schema);
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const { buffer, byteLength, byteOffset } = bytes;
+  const view = new DataView(buffer, byteOffset, byteLength);
+  const text = Buffer.from(buffer, byteOffset, byteLength);
+  const source = { bytes, text, view };
   let at = 0;
   while (at < bytes.length) {
     if (at + headerBytes > bytes.length) throw new RecordError(`truncated header at byte ${at}`);
@@ -212,7 +214,7 @@ export function* readRecords<S extends Schema>(
     const { kind, fields } = shape;
     const end = at + headerBytes + view.getUint32(at + 4, true);
     if (end > bytes.length) throw new RecordError(`truncated ${kind} at byte ${at}`);
-    yield readFields(kind, fields, bytes, view, at + headerBytes, end) as RecordOf<S>;
+    yield readFields(kind, fields, source, at + headerBytes, end) as RecordOf<S>;
     at = end;
   }
 }
@@ -257,11 +259,17 @@ export function countRecords(bytes: Uint8Array): number {
   return count;
 }
 
+/** The same bytes, in three forms. */
+interface Source {
+  readonly bytes: Uint8Array;
+  readonly text: Buffer;
+  readonly view: DataView;
+}
+
 function readFields(
   kind: string,
   fields: Fields,
-  bytes: Uint8Array,
-  view: DataView,
+  { bytes, text, view }: Source,
   start: number,
   end: number,
 ): object {
@@ -276,8 +284,10 @@ function readFields(
       if (word > end - at || at + 4 + padded(word) > end) {
         throw new RecordError(`${kind}.${name} is truncated`);
       }
-      const blob = bytes.subarray(at + 4, at + 4 + word);
-      record[name] = type === 'string' ? textDecoder.decode(blob) : blob;
+      const to = at + 4 + word;
+      // A view of each string, for a decoder, would take longer than the string.
+      if (type === 'string') record[name] = text.toString('utf8', at + 4, to);
+      else record[name] = bytes.subarray(at + 4, to);
       at += 4 + padded(word);
       continue;
     }
