@@ -139,10 +139,8 @@ export class EndpointList {
 
   /** Their indexes, by address and then by port, ascending. */
   sorted(): number[] {
-    const stride = endpointBytes[this.family];
-    const order = Array.from({ length: this.length }, (_, i) => i);
-    const text = (index: number): string => this.latin1.slice(index * stride, (index + 1) * stride);
-    return order.sort((a, b) => (text(a) < text(b) ? -1 : 1));
+    const runs = Array.from({ length: this.length }, (_, i) => this.run(i));
+    return [...runs.keys()].sort((a, b) => (runs[a]! < runs[b]! ? -1 : 1));
   }
 
   /** A list of the endpoints at these indexes, any of which may be among them more than once. */

@@ -20,12 +20,10 @@ import type { Applied, Environment, ModeConfig, RuleCount } from '../mode.ts';
 import { type BatchMemory, IptablesBatchWriter } from './batch-writer.ts';
 import { RuleCompiler } from './compiler.ts';
 import {
-  type ChainRule,
   chainId,
   firewallRules,
   fixedChains,
   type IptablesConfig,
-  type TableChain,
   watchedChains,
   wholeMode,
 } from './layout.ts';
@@ -41,7 +39,7 @@ import {
 import { type IptablesObservation, observe, ruleName } from './observation.ts';
 import { prune, type RepairContext, repairFixed } from './repair.ts';
 import type { RuleTraffic } from './traffic.ts';
-import { type OwnChain, ownChains, sharedRules } from './translation.ts';
+import { type Translation, translate } from './translation.ts';
 
 export interface IptablesTypes extends IptablesObjects {
   readonly found: IptablesObservation;
@@ -85,7 +83,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     this.tables = { exposed, prepare: (kernel) => this.#prepare(kernel) };
     this.tally = {
       count: (object, step) => {
-        if (object.isShared !== true) counts.add('nat', signOf(step) * object.size);
+        if (object.isShared !== true) counts.add('nat', signOf(step) * object.length);
         else if (object.isHook !== true) counts.add(object.table, signOf(step));
       },
       clear: () => counts.clear(),
@@ -99,35 +97,28 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   }
 
   describe(forwarding: Forwarding): readonly string[] {
-    const chains = this.#ownChains(forwarding);
-    const rules = this.#sharedRules(forwarding).map(({ table, chain, rule }) => {
+    const { chains, rules } = this.#translate(forwarding);
+    const shared = rules.map(({ table, chain, rule }) => {
       return `-t ${table} -A ${chain} ${printRule(this.#family, rule)}`;
     });
-    return [...rules, ...chains.map(({ chain, size }) => `-t nat -N ${chain}, ${size} rules`)];
+    return [...shared, ...chains.map(({ chain, size }) => `-t nat -N ${chain}, ${size} rules`)];
   }
 
   objects(forwarding: Forwarding): ObjectOf<IptablesTypes>[] {
-    const frontends = this.#ownChains(forwarding).map((chain) => {
-      return new ServiceChain(chain, this.#compiler);
-    });
-    const shared = this.#sharedRules(forwarding).map((rule) => {
-      return sharedRule(this.#family, rule, 'head');
-    });
-    return [...shared, ...frontends];
+    const { chains, rules } = this.#translate(forwarding);
+    return [
+      ...rules.map((rule) => sharedRule(this.#family, rule, 'head')),
+      ...chains.map((chain) => new ServiceChain(chain, this.#compiler)),
+    ];
   }
 
-  /** All of them are in table nat. */
-  #ownChains(forwarding: Forwarding): OwnChain[] {
-    const { tables } = this.#config.part;
-    return tables.includes('nat') ? ownChains(this.#config, forwarding) : [];
-  }
-
-  #sharedRules(forwarding: Forwarding): ChainRule[] {
-    return sharedRules(this.#config, forwarding).filter((rule) => this.#keeps(rule));
-  }
-
-  #keeps({ table, chain }: TableChain): boolean {
-    return this.#config.part.has(table, chain);
+  #translate(forwarding: Forwarding): Translation {
+    const { part } = this.#config;
+    const { chains, rules } = translate(this.#config, forwarding);
+    return {
+      chains: part.tables.includes('nat') ? chains : [],
+      rules: rules.filter(({ table, chain }) => part.has(table, chain)),
+    };
   }
 
   ofEnvironment(environment: Environment): SharedRule[] {

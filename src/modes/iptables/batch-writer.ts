@@ -54,7 +54,7 @@ export class IptablesBatchWriter implements Writer<IptablesObjects> {
       return;
     }
     if (before !== undefined && after.hasRulesOf(before)) return;
-    this.transaction.putChain(after.chain, after.rules, owner);
+    this.transaction.putChain(after.chain, after, owner);
     if (difference.from === 'kernel') countDifference(difference);
   }
 

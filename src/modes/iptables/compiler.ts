@@ -1,12 +1,12 @@
-/** Compiles rules. Rules that translate to an endpoint are made from templates: they are many. */
+/** Compiles rules. Those that translate to an endpoint are made from templates: they are many. */
 import { type CompiledRule, compileRule } from '../../kernel/xt/compile.ts';
-import type { XtRule } from '../../kernel/xt/rule.ts';
-import { type DNATTarget, dnat } from '../../kernel/xt/targets/dnat.ts';
+import { dnat } from '../../kernel/xt/targets/dnat.ts';
 import { Address, addressBytes, type Family } from '../../net/address.ts';
+import { type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
+import type { Protocol } from '../../net/protocol.ts';
+import { type OwnChain, pickOneOf, picks } from './translation.ts';
 
-interface Template {
-  readonly protocol: number;
-  readonly expressions: Uint8Array;
+interface Template extends CompiledRule {
   /** Offsets of the endpoint's bytes: address, address, port, port. */
   readonly at: readonly number[];
 }
@@ -16,70 +16,66 @@ const templatesMax = 8192;
 
 export class RuleCompiler {
   readonly #family: Family;
-  /** By the rule without its endpoint. */
-  readonly #templates = new Map<string, Template>();
+  /** By protocol, and by what `pickOneOf` is given. */
+  readonly #templates = new Map<Protocol, Map<number, Template>>();
+  /** The endpoint of the last rule, packed. */
+  readonly #endpoint: Uint8Array;
 
   constructor(family: Family) {
     this.#family = family;
+    this.#endpoint = new Uint8Array(endpointBytes[family]);
   }
 
-  compile(rule: XtRule): CompiledRule {
-    const filled = this.#filled(rule);
-    if (filled === undefined) return compileRule(this.#family, rule);
-    const { expressions, protocol } = filled;
-    return { protocol, expressions: expressions.slice() };
-  }
-
-  /**
-   * Whether a rule has these expressions. It is compared in its template: an audit compares
-   * hundreds of thousands of rules, and what is not made need not be collected.
-   */
-  isSame(rule: XtRule, expressions: Uint8Array): boolean {
-    const compiled = this.#filled(rule) ?? compileRule(this.#family, rule);
-    return Buffer.compare(compiled.expressions, expressions) === 0;
-  }
-
-  /** The template of a rule with its endpoint, until the next rule; undefined = it has none. */
-  #filled(rule: XtRule): Template | undefined {
-    const { destination, inputInterface, matches = [], protocol, source, target } = rule;
-    const [match] = matches;
-    const isOther =
-      matches.length > 1 || [destination, inputInterface, source].some((one) => one !== undefined);
-    if (isOther || target?.kind !== 'dnat' || (match && match.kind !== 'statistic')) {
-      return undefined;
+  /** The rules of a chain in order. The bytes of each are valid until the next one is asked for. */
+  *compile({ endpoints, rules }: OwnChain): Generator<CompiledRule> {
+    for (const rule of rules) yield compileRule(this.#family, rule);
+    if (endpoints === undefined) return;
+    const { list, protocol } = endpoints;
+    for (const { index, of } of picks(endpoints)) {
+      const template = this.#template(protocol, of);
+      this.#fill(template, list, index);
+      yield template;
     }
-    const id = `${protocol} ${match?.probability ?? 'always'}`;
-    let template = this.#templates.get(id);
+  }
+
+  #template(protocol: Protocol, of: number): Template {
+    let templates = this.#templates.get(protocol);
+    if (templates === undefined || templates.size >= templatesMax) {
+      templates = new Map();
+      this.#templates.set(protocol, templates);
+    }
+    let template = templates.get(of);
     if (template === undefined) {
-      template = makeTemplate(this.#family, rule);
-      if (this.#templates.size >= templatesMax) this.#templates.clear();
-      this.#templates.set(id, template);
+      template = makeTemplate(this.#family, protocol, of);
+      templates.set(of, template);
     }
-    fill(template, target);
     return template;
+  }
+
+  #fill({ at, expressions }: Template, list: EndpointList, index: number): void {
+    const endpoint = this.#endpoint;
+    const length = addressBytes[this.#family];
+    list.copy(index, endpoint, 0);
+    for (let i = 0; i < length; i += 1) {
+      expressions[at[i]!] = endpoint[i]!;
+      expressions[at[length + i]!] = endpoint[i]!;
+    }
+    for (let i = length; i < length + 2; i += 1) {
+      expressions[at[length + i]!] = endpoint[i]!;
+      expressions[at[length + i + 2]!] = endpoint[i]!;
+    }
   }
 }
 
 /** The bytes in which the rules for two endpoints without a byte in common differ. */
-function makeTemplate(family: Family, rule: XtRule): Template {
+function makeTemplate(family: Family, protocol: Protocol, of: number): Template {
   const compiled = (byte: number, port: number): CompiledRule => {
     const bytes = new Uint8Array(addressBytes[family]).fill(byte);
-    return compileRule(family, { ...rule, target: dnat(Address.from(bytes), port) });
+    const target = dnat(Address.from(bytes), port);
+    return compileRule(family, { protocol, ...pickOneOf(of), target });
   };
-  const [{ protocol, expressions }, other] = [compiled(0, 0), compiled(0xff, 0xffff)];
+  const [one, other] = [compiled(0, 0), compiled(0xff, 0xffff)];
+  const { expressions } = one;
   const at = [...expressions.keys()].filter((i) => expressions[i] !== other.expressions[i]);
-  return { protocol, expressions, at };
-}
-
-function fill({ at, expressions: bytes }: Template, { address, port }: DNATTarget): void {
-  const own = address.bytes;
-  const { length } = own;
-  for (let i = 0; i < length; i += 1) {
-    bytes[at[i]!] = own[i]!;
-    bytes[at[length + i]!] = own[i]!;
-  }
-  for (const from of [2 * length, 2 * length + 2]) {
-    bytes[at[from]!] = port >> 8;
-    bytes[at[from + 1]!] = port & 0xff;
-  }
+  return { ...one, at };
 }

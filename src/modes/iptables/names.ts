@@ -1,5 +1,5 @@
 /** Names of chains, as kube-proxy's iptables mode has them (behaviour document 7.3). */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { formatServicePortName, type ServicePortName } from '../../state/types.ts';
 
 export type TableName = 'nat' | 'filter' | 'mangle';
@@ -49,7 +49,7 @@ const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 
 /** The first 16 characters of the base32 form (RFC 4648) of SHA-256: 80 bits. */
 function hash16(text: string): string {
-  const digest = createHash('sha256').update(text).digest();
+  const digest = hash('sha256', text, 'buffer');
   let name = '';
   for (let at = 0; at < 10; at += 5) {
     // 40 bits at a time are 8 characters.

@@ -1,7 +1,6 @@
 /** What this mode keeps: chains of each Service, and rules in chains of all of them. */
 import type { CompiledRule } from '../../kernel/xt/compile.ts';
 import { printRule } from '../../kernel/xt/print.ts';
-import type { XtRule } from '../../kernel/xt/rule.ts';
 import type { Family } from '../../net/address.ts';
 import type { ModeFrontend } from '../changes.ts';
 import type { Environment } from '../mode.ts';
@@ -19,40 +18,50 @@ import type { TableName } from './names.ts';
 import type { OwnChain } from './translation.ts';
 
 /** A chain of table nat whose rules one Service port alone decides; its `chainId` identifies it. */
-export class ServiceChain implements ModeFrontend {
+export class ServiceChain implements ModeFrontend, Iterable<CompiledRule> {
   readonly id: string;
   readonly chain: TableChain;
-  /** How many rules it has. */
-  readonly size: number;
   readonly isShared?: undefined;
-  readonly #make: () => XtRule[];
+  readonly #own: OwnChain;
   readonly #compiler: RuleCompiler;
-  #rules: readonly CompiledRule[] | undefined;
 
-  constructor({ chain, size, rules }: OwnChain, compiler: RuleCompiler) {
-    this.chain = { table: 'nat', chain };
+  constructor(own: OwnChain, compiler: RuleCompiler) {
+    this.chain = { table: 'nat', chain: own.chain };
     this.id = chainId(this.chain);
-    this.size = size;
-    this.#make = rules;
+    this.#own = own;
     this.#compiler = compiler;
   }
 
-  get bytes(): number {
-    return this.size * ruleBytes;
+  /** How many rules it has. */
+  get length(): number {
+    return this.#own.size;
   }
 
-  /** Compiled when first asked for: a caller that only counts needs no rules. */
-  get rules(): readonly CompiledRule[] {
-    this.#rules ??= this.#make().map((rule) => this.#compiler.compile(rule));
-    return this.#rules;
+  get bytes(): number {
+    return this.length * ruleBytes;
+  }
+
+  /** See `RuleCompiler.compile`. */
+  [Symbol.iterator](): Iterator<CompiledRule> {
+    return this.#compiler.compile(this.#own);
   }
 
   /** Whether it has the rules of another chain, or of one that was read. */
-  hasRulesOf({ rules }: { readonly rules: readonly Expressions[] }): boolean {
-    if (rules.length !== this.size) return false;
-    const made = this.#make();
-    return made.every((rule, i) => this.#compiler.isSame(rule, rules[i]!.expressions));
+  hasRulesOf(before: ServiceChain | HeldChain): boolean {
+    const isHeld = 'rules' in before;
+    if (this.length !== (isHeld ? before.rules : before).length) return false;
+    const rules = isHeld ? before.rules : Array.from(before, copied);
+    let i = 0;
+    for (const { expressions } of this) {
+      if (Buffer.compare(expressions, rules[i]!.expressions) !== 0) return false;
+      i += 1;
+    }
+    return true;
   }
+}
+
+function copied({ expressions }: Expressions): Expressions {
+  return { expressions: expressions.slice() };
 }
 
 export interface ObservedRule {

@@ -20,8 +20,13 @@ interface Owned {
   readonly owner: string;
 }
 
+/** Rules in order. The bytes of each are valid until the next one is asked for. */
+interface Rules extends Iterable<CompiledRule> {
+  readonly length: number;
+}
+
 interface Content extends TableChain, Owned {
-  readonly rules: readonly CompiledRule[];
+  readonly rules: Rules;
 }
 
 interface NewRule extends TableChain, Owned {
@@ -75,7 +80,7 @@ export class Transaction {
   }
 
   /** Makes the chain, if it does not exist, and gives it these rules only. */
-  putChain(chain: TableChain, rules: readonly CompiledRule[], owner: string): void {
+  putChain(chain: TableChain, rules: Rules, owner: string): void {
     const id = chainId(chain);
     this.#unused.delete(id);
     this.#contents.set(id, { ...chain, rules, owner });
@@ -131,7 +136,9 @@ export class Transaction {
       const inChain = this.#in(chain);
       this.#writer.write('chainFlush', inChain, owner);
       for (const rule of rules) {
-        this.#writer.write('xtRuleAdd', { ...inChain, position: 0, echo: 0, ...rule }, owner);
+        const { expressions, protocol } = rule;
+        const fields = { ...inChain, position: 0, protocol, echo: 0, expressions };
+        this.#writer.write('xtRuleAdd', fields, owner);
       }
     }
     for (const rule of this.#oldRules) this.#writeDeletion(rule);

@@ -16,6 +16,7 @@ import { reject, rejectByReset } from '../../kernel/xt/targets/reject.ts';
 import { accept, drop, jump } from '../../kernel/xt/targets/verdict.ts';
 import { Address } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
+import type { Protocol } from '../../net/protocol.ts';
 import { loopbackBlocks } from '../../net/special-address.ts';
 import { slotsOf, slotsOfEach } from '../../state/deal.ts';
 import { isGuarded } from '../../state/guards.ts';
@@ -58,13 +59,32 @@ export interface OwnChain {
   readonly chain: string;
   /** How many rules it has. */
   readonly size: number;
-  /** Makes the rules, in order. */
-  readonly rules: () => XtRule[];
+  readonly rules: readonly XtRule[];
+  /** Behind `rules`, there is a rule for each endpoint that gets connections. */
+  readonly endpoints?: SharedEndpoints;
 }
 
-/** Returns the chains that belong to this Forwarding alone. */
-export function ownChains(config: IptablesConfig, forwarding: Forwarding): OwnChain[] {
+/** Endpoints among which connections are shared out. */
+interface SharedEndpoints {
+  readonly protocol: Protocol;
+  readonly list: EndpointList;
+  readonly shares: Shares;
+}
+
+export interface Translation {
+  /** The chains that belong to this Forwarding alone. */
+  readonly chains: readonly OwnChain[];
+  /** Its rules in chains of all Services. Their order among the rules of others does not matter. */
+  readonly rules: readonly ChainRule[];
+}
+
+export function translate(config: IptablesConfig, forwarding: Forwarding): Translation {
   const context = contextOf(config, forwarding);
+  return { chains: ownChains(context), rules: sharedRules(context) };
+}
+
+function ownChains(context: Context): OwnChain[] {
+  const { forwarding } = context;
   const { frontends } = forwarding;
   const external = frontends.find(isExternal);
   const chains = [
@@ -82,12 +102,11 @@ export function ownChains(config: IptablesConfig, forwarding: Forwarding): OwnCh
 }
 
 function ownChain(chain: string, rules: XtRule[]): OwnChain {
-  return { chain, size: rules.length, rules: () => rules };
+  return { chain, size: rules.length, rules };
 }
 
-/** Its rules in chains of all Services. Their order among the rules of others does not matter. */
-export function sharedRules(config: IptablesConfig, forwarding: Forwarding): ChainRule[] {
-  const context = contextOf(config, forwarding);
+function sharedRules(context: Context): ChainRule[] {
+  const { forwarding } = context;
   const { frontends, healthCheckNodePort } = forwarding;
   const rules = frontends.flatMap((frontend) => frontendRules(context, frontend));
   if (healthCheckNodePort !== 0) rules.push(healthCheckRule(context));
@@ -133,15 +152,8 @@ function poolChains(
     return stickyChains(context, chain, heads, list, shares);
   }
   const { protocol } = forwarding.servicePort;
-  const rules = (): XtRule[] => [
-    ...heads,
-    ...picks(endpointsOf(list), shares).map(({ address, port, match }) => ({
-      protocol,
-      ...match,
-      target: dnat(address, port),
-    })),
-  ];
-  return [{ chain, size: heads.length + sharers(list, shares), rules }];
+  const size = heads.length + sharers(list, shares);
+  return [{ chain, size, rules: heads, endpoints: { protocol, list, shares } }];
 }
 
 /** How many slots each endpoint of a pool has; undefined = one. */
@@ -157,19 +169,22 @@ function sharers(list: EndpointList, shares: Shares): number {
 }
 
 /**
- * The endpoints that get connections, each with the match that gives it its share of those that
- * come to it and to the ones behind it.
+ * The indexes of endpoints that get connections. Each gets one of `of` connections that come to it:
+ * its share of those for it and the ones behind it.
  */
-function picks<T extends Endpoint>(endpoints: readonly T[], shares: Shares) {
-  const shareOf = ({ index }: Endpoint): number => shares?.[index] ?? 1;
-  const sharing = endpoints.filter((endpoint) => shareOf(endpoint) > 0);
-  let left = sharing.reduce((sum, endpoint) => sum + shareOf(endpoint), 0);
-  return sharing.map((endpoint, i) => {
-    const match: Pick<XtRule, 'matches'> =
-      i === sharing.length - 1 ? {} : { matches: [oneOf(left / shareOf(endpoint))] };
-    left -= shareOf(endpoint);
-    return { ...endpoint, match };
-  });
+export function* picks({ list, shares }: Omit<SharedEndpoints, 'protocol'>) {
+  let left = shares === undefined ? list.length : shares.reduce((sum, share) => sum + share, 0);
+  for (const index of list.sorted()) {
+    const share = shares?.[index] ?? 1;
+    if (share === 0) continue;
+    yield { index, of: left / share };
+    left -= share;
+  }
+}
+
+/** None for the last endpoint, which gets what is left. */
+export function pickOneOf(of: number): Pick<XtRule, 'matches'> {
+  return of === 1 ? {} : { matches: [oneOf(of)] };
 }
 
 function stickyChains(
@@ -188,7 +203,10 @@ function stickyChains(
     matches: [recentCheck(to, seconds)],
     target: jump(to),
   }));
-  const picked = picks(endpoints, shares).map(({ to, match }) => ({ ...match, target: jump(to) }));
+  const chains = new Map(endpoints.map(({ index, to }) => [index, to]));
+  const picked = Array.from(picks({ list, shares }), ({ index, of }) => {
+    return { ...pickOneOf(of), target: jump(chains.get(index)!) };
+  });
   return [
     ownChain(chain, [...heads, ...remembered, ...picked]),
     ...endpoints.map(({ to, address, port }) =>
