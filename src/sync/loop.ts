@@ -83,6 +83,7 @@ export class SyncLoop {
     await this.#resolveUntilNow(signal);
     await this.#awaitAnswers(signal);
     this.#desired.listed();
+    this.#refresher.listed();
     for (const family of this.#families) family.listed();
     await this.#keepResolving(signal);
   }
@@ -144,6 +145,8 @@ export class SyncLoop {
       if (!state.waits(changes)) break;
       await this.#work(pacer);
       this.#notify();
+      if (!this.#refresher.idle || state.changed.size === 0) continue;
+      await this.#wakeup.wait(this.#refresher.restMs);
     }
     this.#notify();
   }

@@ -1,6 +1,7 @@
 /** Resolves Services that changed in turns, so that those that take long do not hold up others. */
 import type { ChangedService, ClusterState } from '../state/store.ts';
 import type { Clock } from '../time/clock.ts';
+import { Debt } from '../time/debt.ts';
 import type { Pacer } from '../time/pacer.ts';
 
 interface RefresherOptions {
@@ -21,23 +22,59 @@ const stepsUntimed = 4;
 /** A Service that is not known to take long has this part of a turn until it is known. */
 const firstPart = 0.1;
 
+/** The groups of `CostGroups` whose Services are short. */
+const shortGroups = 3;
+
+/** A Service of this many steps is long: it takes milliseconds. */
+const longMin = 4 ** shortGroups;
+
+/**
+ * The part of the time that long Services may take in the long run. They make so much garbage that
+ * its collection would delay all others by half a second, if they had the rest of it, too.
+ */
+const longShare = 0.25;
+
+/** What long Services may owe, in milliseconds of work: a few that change rarely do not rest. */
+const longAllowanceMs = 500;
+
 export class Refresher {
   readonly #options: RefresherOptions;
+  /** What long Services owe; undefined: all is not listed yet, and they need not rest. */
+  #owed: Debt | undefined;
 
   constructor(options: RefresherOptions) {
     this.#options = options;
   }
 
+  /** From now on long Services rest. */
+  listed(): void {
+    this.#owed = new Debt(this.#options.clock, longShare);
+  }
+
   /** No Service is next. */
   get idle(): boolean {
-    return this.#options.state.changed.next() === undefined;
+    return this.#options.state.changed.next(this.#groupsNow) === undefined;
+  }
+
+  /** How long long Services still rest. */
+  get restMs(): number {
+    if (this.#owed === undefined) return 0;
+    return Math.max(0, this.#owed.dueMs(longAllowanceMs) - this.#options.clock.now());
+  }
+
+  /** Undefined: all. */
+  get #groupsNow(): number | undefined {
+    return this.restMs > 0 ? shortGroups : undefined;
   }
 
   /** Works until the pacer's slice is spent, or no Service is next. */
   work(pacer: Pacer): void {
     const { changed } = this.#options.state;
-    for (let one = changed.next(); one !== undefined; one = changed.next()) {
-      this.#turn(one);
+    for (;;) {
+      const groups = this.#groupsNow;
+      const one = changed.next(groups);
+      if (one === undefined) return;
+      this.#turn(one, groups);
       if (pacer.due) return;
     }
   }
@@ -46,7 +83,7 @@ export class Refresher {
    * Gives the next Service its turn. Steps are what it costs: on a busy machine, time depends on
    * other processes.
    */
-  #turn(one: ChangedService): void {
+  #turn(one: ChangedService, groups: number | undefined): void {
     const { clock, refresh, shareMs, state } = this.#options;
     const longestMs = one.cost === 0 ? firstPart * shareMs : shareMs;
     const isFirst = one.steps === undefined;
@@ -60,7 +97,8 @@ export class Refresher {
       if (taken >= untimed) tookMs = clock.now() - startMs;
     } while (!isOver && tookMs < longestMs);
     one.stepsTaken += taken;
-    state.changed.take(taken);
+    state.changed.take(taken, groups);
+    if (one.cost >= longMin) this.#owed?.spent(tookMs, startMs);
     if (isOver) {
       // One that took a single turn is short.
       state.resolved(one, isFirst ? 0 : one.stepsTaken);

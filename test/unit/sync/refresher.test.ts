@@ -120,6 +120,38 @@ describe('resolving Services', () => {
     expect(rig.over.indexOf('large')).toBe(100);
   });
 
+  it('gives long ones half a second, and then a quarter of the time, once all is listed', async () => {
+    const rig = new Rig(() => 63);
+    rig.refresher.listed();
+    let workedMs = 0;
+    while (rig.clock.ms < 20_000) {
+      for (let i = 0; i < 50; i += 1) rig.change(`large-${i}`);
+      const startMs = rig.clock.ms;
+      await rig.finish();
+      workedMs += rig.clock.ms - startMs;
+      rig.clock.ms += rig.refresher.restMs;
+    }
+    // The first time it is not known that they are long.
+    const unknownMs = 50 * 63 * 0.1;
+    expect(workedMs - unknownMs).toBeGreaterThan(0.25 * (20_000 - unknownMs) + 0.7 * 500);
+    expect(workedMs - unknownMs).toBeLessThan(0.25 * (20_000 - unknownMs) + 1.3 * 500);
+  });
+
+  it('does not hold up short ones while long ones rest', async () => {
+    const rig = new Rig((name) => (name === 'short' ? 62 : 10_000));
+    rig.refresher.listed();
+    for (const name of ['large', 'short']) rig.change(name);
+    await rig.finish();
+    expect(rig.refresher.restMs).toBeGreaterThan(0);
+    for (let i = 0; i < 3; i += 1) {
+      rig.change('short');
+      await rig.finish();
+    }
+    expect(rig.over).toEqual(['short', 'short', 'short', 'short']);
+    rig.clock.ms += rig.refresher.restMs;
+    expect(rig.refresher.idle).toBe(false);
+  });
+
   it('uses the event loop for one slice at a time', async () => {
     const rig = new Rig(() => 5000);
     rig.change('large');
