@@ -29,8 +29,8 @@ const shortGroups = 3;
 const longMin = 4 ** shortGroups;
 
 /**
- * The part of the time that long Services may take in the long run. They make so much garbage that
- * its collection would delay all others by half a second, if they had the rest of it, too.
+ * The part of the time that long Services may take in the long run: with all of it, the collections
+ * of their garbage would delay changes of all others.
  */
 const longShare = 0.25;
 
