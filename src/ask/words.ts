@@ -17,6 +17,28 @@ export function counted(count: number, noun: string): string {
   return `${grouped(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
+/** Orders names as people do: `web-2` before `web-10`. */
+export function byName(a: string, b: string): number {
+  let at = 0;
+  while (at < a.length && a.charCodeAt(at) === b.charCodeAt(at)) at += 1;
+  while (at > 0 && isDigit(a, at - 1)) at -= 1;
+  const shorter = digitsFrom(a, at) - digitsFrom(b, at);
+  const isOfNumbers = isDigit(a, at) && isDigit(b, at);
+  if (isOfNumbers && shorter !== 0) return shorter;
+  return a === b ? 0 : a < b ? -1 : 1;
+}
+
+function isDigit(text: string, at: number): boolean {
+  const code = text.charCodeAt(at);
+  return code >= 48 && code <= 57;
+}
+
+function digitsFrom(text: string, at: number): number {
+  let end = at;
+  while (isDigit(text, end)) end += 1;
+  return end - at;
+}
+
 /** `8,000`. Not by toLocaleString, whose tables take 7 MB. */
 export function grouped(count: number): string {
   return String(count).replace(/\B(?=(\d{3})+$)/g, ',');

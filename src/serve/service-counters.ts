@@ -28,6 +28,7 @@ import type { Clock } from '../time/clock.ts';
 import { inTurns, Pacer, type Pause } from '../time/pacer.ts';
 import { RecentResults } from '../time/recent.ts';
 import { type FailingEndpoint, FailingEndpoints, type Outcomes } from './failing-endpoints.ts';
+import { HalfMinutes } from './half-minutes.ts';
 
 /** The counters of one Service port. They only grow while the process runs. */
 export interface ServiceTraffic extends Whom {
@@ -67,6 +68,8 @@ export interface Traffic {
   readonly failing: readonly FailingEndpoint[];
   /** Undefined: there was no reading in the minute before. */
   readonly rates?: TrafficRates;
+  /** Refused packets in each half minute of the last ten minutes, the oldest first. */
+  readonly refused?: readonly number[];
 }
 
 type ServicePortName = Pick<ServicePort, 'name' | 'protocol'>;
@@ -136,10 +139,12 @@ export class ServiceCounters {
   #total = { connections: 0, refusals: 0, readAtMs: Number.NEGATIVE_INFINITY };
   /** Connections by `namespace/name` since the reading before. */
   #opened = new Map<string, number>();
+  readonly #refused: HalfMinutes;
   readonly #readings: RecentResults<Traffic | undefined>;
 
   constructor(agent: Counted) {
     this.#agent = agent;
+    this.#refused = new HalfMinutes(agent.clock);
     this.#readings = new RecentResults({ clock: agent.clock, keepMs: readAgainMs });
   }
 
@@ -176,8 +181,11 @@ export class ServiceCounters {
     const failing = this.#failing.known(readAtMs);
     this.#note(failing);
     const seconds = (readAtMs - before.readAtMs) / 1000;
-    const answer = { readAtMs, services: [...this.#entries.values()], failing };
-    if (seconds <= 0 || seconds > rateSecondsMax) return answer;
+    const isRecent = seconds > 0 && seconds <= rateSecondsMax;
+    if (isRecent) this.#refused.add(this.#total.refusals - before.refusals);
+    const refused = this.#refused.read();
+    const answer = { readAtMs, services: [...this.#entries.values()], failing, refused };
+    if (!isRecent) return answer;
     const perSecond = (of: 'connections' | 'refusals') => (this.#total[of] - before[of]) / seconds;
     const rates = {
       connections: perSecond('connections'),

@@ -125,7 +125,7 @@ async function withoutScripts(browser: Browser): Promise<void> {
 async function keyboard(browser: Browser): Promise<void> {
   const page = await open(browser, '/', { viewport: desktop });
   const field = () => page.evaluate('document.activeElement.name');
-  for (let i = 0; i < 20 && (await field()) !== 'q'; i += 1) await page.keyboard.press('Tab');
+  for (let i = 0; i < 60 && (await field()) !== 'q'; i += 1) await page.keyboard.press('Tab');
   await page.keyboard.type('cart-7');
   await page.keyboard.press('Enter');
   await page.waitForURL('**/?namespace=&q=cart-7**');

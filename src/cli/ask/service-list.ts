@@ -2,6 +2,7 @@
 
 import type { ServiceList } from '../../ask/service.ts';
 import { servicesTable } from '../../ask/views/service.ts';
+import { byName } from '../../ask/words.ts';
 import { UsageError } from '../errors.ts';
 import { asking } from './command.ts';
 import { namespaceOf, readServiceName } from './names.ts';
@@ -27,13 +28,11 @@ export const run = asking<'services'>({
   // Like kubectl get: a list may be empty, but a named Service must exist.
   isHealthy: ({ items }, { words: [word] }) =>
     items.length > 0 || word === undefined || /[*?]/.test(word),
-  sorted: (list) => ({ ...list, items: list.items.toSorted(byName) }),
+  sorted: (list) => ({ ...list, items: list.items.toSorted(inOrder) }),
   view: (list) =>
     list.items.length === 0 ? [{ text: 'No Services.' }] : [{ table: servicesTable(list) }],
 });
 
-function byName(a: Item, b: Item): number {
-  const [x, y] = [a.namespace, b.namespace];
-  if (x !== y) return x < y ? -1 : 1;
-  return a.name < b.name ? -1 : 1;
+function inOrder(a: Item, b: Item): number {
+  return byName(a.namespace, b.namespace) || byName(a.name, b.name);
 }

@@ -5,6 +5,7 @@ import { sameFrontends, sameRanges } from '../../state/equal.ts';
 import { type Forwarding, serviceKey } from '../../state/types.ts';
 import type { Cause } from '../../sync/cause.ts';
 import type { Clock } from '../../time/clock.ts';
+import { HalfMinutes } from '../half-minutes.ts';
 import { type Logger, portFields } from '../log.ts';
 import { ServiceHistory, type ShownChange } from './service-history.ts';
 
@@ -25,9 +26,11 @@ export class RecentChanges {
   readonly #ring: RecentChange[] = [];
   #next = 0;
   readonly #history = new ServiceHistory();
+  readonly #lately: HalfMinutes;
 
   constructor(options: RecentOptions) {
     this.#options = options;
+    this.#lately = new HalfMinutes(options.clock);
   }
 
   /** Records that `next` has replaced `previous` in force. */
@@ -60,11 +63,17 @@ export class RecentChanges {
     };
     this.#ring[this.#next] = { namespace, service: name, ...change };
     this.#next = (this.#next + 1) % changesMax;
+    this.#lately.add(1);
     this.#history.add(serviceKey(one.servicePort), change);
     if (!log.isLevelEnabled('trace')) return;
     const { port: _, protocol: __, time: ___, ...facts } = change;
     const fields = { ...portFields(one.servicePort), ...facts, latencyMs };
     log.trace(fields, 'Service port changed in the kernel');
+  }
+
+  /** Their number in each half minute of the last ten minutes, the oldest first. */
+  lately(): readonly number[] {
+    return this.#lately.read();
   }
 
   /** The last ten changes of a Service (`namespace/name`), newest first. */

@@ -1,7 +1,9 @@
 /** Answers `/fairlead/v1/services`. */
 import { apiVersion } from '../../ask/paths.ts';
 import type { ServiceList } from '../../ask/service.ts';
+import { byName } from '../../ask/words.ts';
 import type { Service } from '../../state/types.ts';
+import type { Pacer } from '../../time/pacer.ts';
 import type { AgentState } from './agent-state.ts';
 import { answerPacer } from './answer-pacer.ts';
 import { lookedUp } from './lookups.ts';
@@ -25,20 +27,23 @@ export async function servicesOf(agent: AgentState, query: URLSearchParams): Pro
   const rows = agent.serviceRows.value ?? new ServiceRows();
   agent.serviceRows.value = rows;
   const pacer = answerPacer(agent);
+  const isSelected = (service: Service): boolean =>
+    (namespace === null || service.namespace === namespace) &&
+    selected?.has(service.key) !== false &&
+    (name === null || matchesGlob(service.name, name)) &&
+    (!isOnlyTroubled || troubled.has(service.key));
   const items: ServiceRow[] = [];
+  const after = query.get('continue') ?? '';
+  const places = areTroubledFirst
+    ? await placesByName(agent, { after, count: limit + 1, isSelected, pacer })
+    : placesAfter(after, agent);
   let last = '';
-  const first = areTroubledFirst ? troubled : new Map();
-  for (const place of placesAfter(query.get('continue') ?? '', agent, first)) {
+  for (const place of places) {
     if (pacer.due) await pacer.rest();
-    const key = place.replace(firstMark, '');
-    const service = agent.state.service(key);
-    if (service === undefined) continue;
-    if (namespace !== null && service.namespace !== namespace) continue;
-    if (selected?.has(key) === false) continue;
-    if (name !== null && !matchesGlob(service.name, name)) continue;
-    const reasons = troubled.get(key) ?? noReasons;
-    if (isOnlyTroubled && reasons.length === 0) continue;
+    const service = agent.state.service(place.replace(firstMark, ''));
+    if (service === undefined || !isSelected(service)) continue;
     if (items.length === limit) return { apiVersion, kind: 'ServiceList', items, continue: last };
+    const reasons = troubled.get(service.key) ?? noReasons;
     items.push(rowOf(agent, service, { rows, reasons }));
     last = place;
   }
@@ -61,27 +66,47 @@ async function selectedBy(
 /** Marks places among the Services that come first. */
 const firstMark = '!';
 
-/**
- * The places after `last`, at which a page ended; empty: all. First those of `first`, by name: the
- * one at `last` may have left them. Then those of the others, which keep their order.
- */
-function* placesAfter(
-  last: string,
-  { state }: AgentState,
-  first: ReadonlyMap<string, unknown>,
-): Generator<string> {
-  let isBefore = last !== '' && !last.startsWith(firstMark);
+/** The places of all Services after `last`, at which a page ended, in the order of arrival. */
+function* placesAfter(last: string, { state }: AgentState): Generator<string> {
+  let isBefore = last !== '';
   if (isBefore && state.service(last) === undefined) {
     throw new Refusal(410, `Service ${last} was deleted in the meantime: start again`);
   }
-  if (!isBefore) {
-    const places = Array.from(first.keys(), (key) => firstMark + key);
-    yield* places.sort().filter((place) => place > last);
-  }
   for (const key of state.serviceKeys()) {
     if (isBefore) isBefore = key !== last;
-    else if (!first.has(key)) yield key;
+    else yield key;
   }
+}
+
+interface Page {
+  /** The place at which the page before ended; empty: the first page. */
+  readonly after: string;
+  readonly count: number;
+  readonly isSelected: (service: Service) => boolean;
+  readonly pacer: Pacer;
+}
+
+/** The next places: of Services with problems, then of the others, each by name. */
+async function placesByName(
+  { problemIndex: { troubled }, state }: AgentState,
+  { after, count, isSelected, pacer }: Page,
+): Promise<string[]> {
+  let places: string[] = [];
+  /** None after it is among them. */
+  let end: string | undefined;
+  for (const key of state.serviceKeys()) {
+    if (pacer.due) await pacer.rest();
+    const place = troubled.has(key) ? firstMark + key : key;
+    if (after !== '' && byName(place, after) <= 0) continue;
+    if (end !== undefined && byName(place, end) > 0) continue;
+    const service = state.service(key);
+    if (service === undefined || !isSelected(service)) continue;
+    places.push(place);
+    if (places.length < 2 * count) continue;
+    places = places.sort(byName).slice(0, count);
+    end = places.at(-1);
+  }
+  return places.sort(byName).slice(0, count);
 }
 
 interface Said {

@@ -50,6 +50,8 @@ header nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; margin-left: auto
 .tiles div.bad { border-color: var(--bad); }
 .tiles dt { font-size: .85rem; }
 .tiles dd { font-size: 1.5rem; line-height: 1.2; margin: 0; font-variant-numeric: tabular-nums; }
+svg { width: 12rem; max-width: 100%; height: 1.5rem; border-bottom: 1px solid var(--line);
+  vertical-align: bottom; fill: var(--link); }
 .sorts { cursor: pointer; }
 .sorts[aria-sort='ascending']::after { content: ' ↑'; }
 .sorts[aria-sort='descending']::after { content: ' ↓'; }

@@ -6,6 +6,7 @@ import { admitLocal, checkParameters, refusalBy } from '../ask/admission.ts';
 import type { AgentState } from '../ask/agent-state.ts';
 import { changeListOf } from '../ask/changes.ts';
 import { explanationOf } from '../ask/explain/explanation.ts';
+import { problemListOf } from '../ask/problem-list.ts';
 import { numberOf, Refusal } from '../ask/refusal.ts';
 import { serviceOf } from '../ask/service.ts';
 import { servicesOf } from '../ask/services.ts';
@@ -14,8 +15,10 @@ import { WhileAsked } from '../ask/while-asked.ts';
 import type { Route } from '../reply.ts';
 import { explainForm, explanationSection } from './explain.ts';
 import { type Html, html } from './html.ts';
+import { latelySection } from './lately.ts';
 import { contentSecurityPolicy } from './look.ts';
 import { documentOf, live, table } from './parts.ts';
+import { namedMax } from './problems.ts';
 import { serviceSection } from './service.ts';
 import { filterOf, listQuery, servicesSection } from './services.ts';
 import { nodeSection, verdict } from './status.ts';
@@ -76,6 +79,7 @@ async function frontPage(agent: AgentState, query: URLSearchParams): Promise<str
   const changes = changeListOf(agent, new URLSearchParams({ limit: String(limit) }));
   const services = await servicesOf(agent, listQuery(filter));
   const status = await statusOf(agent);
+  const problems = await problemListOf(agent, new URLSearchParams({ limit: String(namedMax) }));
   const traffic = await agent.counters.read();
   const nowMs = agent.clock.wallMs();
   return documentOf({
@@ -83,8 +87,9 @@ async function frontPage(agent: AgentState, query: URLSearchParams): Promise<str
     node: status.node,
     json: endpoints.status.path,
     body: [
-      verdict(status, changes.items[0], nowMs),
+      verdict(status, problems, changes.items[0], nowMs),
       tiles(status, traffic),
+      latelySection(agent.eventHistory.recent.lately(), traffic),
       servicesSection(filter, services, traffic, nowMs),
       explainForm('', ''),
       changesSection(changes, nowMs),

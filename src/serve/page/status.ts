@@ -1,14 +1,22 @@
 /** The health of this node's proxy on the page: one sentence, then the problems. */
+import type { ProblemList } from '../../ask/problems.ts';
 import type { ChangeList } from '../../ask/service.ts';
 import type { Status } from '../../ask/status.ts';
 import { familiesTable, setAsideTable, statusFacts, watchesTable } from '../../ask/views/status.ts';
 import { age, counted, grouped } from '../../ask/words.ts';
 import { type Content, type Html, html } from './html.ts';
 import { facts, list, live, problemList, runbookLink, table } from './parts.ts';
+import { serviceProblems } from './problems.ts';
 
 type Change = ChangeList['items'][number];
 
-export function verdict(status: Status, last: Change | undefined, nowMs: number): Html {
+/** `services`: those with problems. */
+export function verdict(
+  status: Status,
+  services: ProblemList,
+  last: Change | undefined,
+  nowMs: number,
+): Html {
   const { problems, remarks, runbook, setAside, healthy } = status;
   const troubled = troubledServices(status);
   const sentence = healthy
@@ -17,6 +25,7 @@ export function verdict(status: Status, last: Change | undefined, nowMs: number)
   return live('status', [
     html`<p class="verdict${healthy ? '' : ' bad'}">${sentence}</p>`,
     problems.length > 1 ? problemList(problems.slice(1), runbook.slice(1)) : undefined,
+    serviceProblems(services),
     remarks.length > 0 ? html`<h2>Worth knowing</h2>${list(remarks)}` : undefined,
     setAside.length > 0
       ? [html`<h2>Refused by the kernel</h2>`, table(setAsideTable(status), nowMs)]

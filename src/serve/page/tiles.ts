@@ -2,14 +2,14 @@
 import type { Status } from '../../ask/status.ts';
 import { grouped } from '../../ask/words.ts';
 import type { Traffic } from '../service-counters.ts';
-import { type Content, type Html, html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { aSecond, live } from './parts.ts';
 
 interface Tile {
   readonly name: string;
   readonly value: string;
   readonly isBad?: boolean;
-  readonly href?: string;
+  readonly href: string;
 }
 
 /** More than this of the table of connection tracking is bad; the alert has the same limit. */
@@ -21,8 +21,7 @@ export function tiles(status: Status, traffic: Traffic | undefined): Html {
 }
 
 function tile({ href, isBad, name, value }: Tile): Html {
-  const shown: Content = href === undefined ? value : html`<a href="${href}">${value}</a>`;
-  return html`<div${isBad ? html` class="bad"` : ''}><dt>${name}</dt><dd>${shown}</dd></div>
+  return html`<div${isBad ? html` class="bad"` : ''}><dt>${name}</dt><dd><a href="${href}">${value}</a></dd></div>
 `;
 }
 
@@ -32,7 +31,7 @@ function ofServices({ services: { known, withProblems } }: Status): Tile[] {
     { name: 'Services', value: grouped(known), href: '/#services' },
     {
       ...{ name: 'with problems', value: grouped(withProblems), isBad },
-      ...(isBad ? { href: '/?state=unhealthy#services' } : {}),
+      href: '/?state=unhealthy#services',
     },
   ];
 }
@@ -41,15 +40,19 @@ function ofConntrack({ conntrack }: Status): Tile[] {
   if (conntrack === undefined) return [];
   const percent = Math.round((100 * conntrack.entries) / conntrack.limit);
   const isBad = percent > conntrackPercentMax;
-  return [{ name: 'of conntrack in use', value: `${percent} %`, isBad }];
+  const href = isBad ? '/?runbook#connection-tracking-is-full' : '/#node';
+  return [{ name: 'of conntrack in use', value: `${percent} %`, isBad, href }];
 }
 
 function ofTraffic(traffic: Traffic | undefined): Tile[] {
   if (traffic === undefined) return [];
   const { failing, rates } = traffic;
   return [
-    { name: 'connections a second', value: aSecond(rates?.connections) },
-    { name: 'refused a second', value: aSecond(rates?.refusals) },
-    { name: 'endpoints accept nothing', value: grouped(failing.length), isBad: failing.length > 0 },
+    { name: 'connections a second', value: aSecond(rates?.connections), href: '/#services' },
+    { name: 'refused a second', value: aSecond(rates?.refusals), href: '/#lately' },
+    {
+      ...{ name: 'endpoints accept nothing', value: grouped(failing.length) },
+      ...{ isBad: failing.length > 0, href: '/#problems' },
+    },
   ];
 }

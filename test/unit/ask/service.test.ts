@@ -444,7 +444,7 @@ describe('fairlead service list', () => {
     await quiet();
     const [second, next] = await page(place);
     expect(second).toEqual(['web-3', 'web-4']);
-    expect((await page(next))[0]).toEqual(['web-2', 'web-1']);
+    expect((await page(next))[0]).toEqual(['web-1', 'web-2']);
   });
 
   it('is sorted, and shows endpoints in use and progress', async () => {

@@ -189,6 +189,9 @@ describe('the list of Services on the page', () => {
     const bad = rows.map(({ State }) => State === 'not ready');
     expect(bad.lastIndexOf(true)).toBe(120);
     expect(bad.filter(Boolean)).toHaveLength(121);
+    const others = rows.slice(121).map(({ Name }) => Name!);
+    const numeric = (a: string, b: string) => a.localeCompare(b, 'en', { numeric: true });
+    expect(others).toEqual(others.toSorted(numeric));
   });
 
   it('shows pods and answers of one Service on request, and does not renew them', async () => {
@@ -222,7 +225,6 @@ describe('the list of Services on the page', () => {
     ['?service=none', 404, /^this proxy serves no Service none: /],
     ['?state=bad', 400, /^state must be unhealthy, not "bad"$/],
     ['?changes=0', 400, /^changes must be a number from 1 to 200, not "0"$/],
-    ['?continue=ns/none', 410, /^Service ns\/none was deleted in the meantime: start again$/],
   ])('of %s gets status %d', async (query, status, reason) => {
     await running();
     const response = await app.get('metrics', `/${query}`);
@@ -240,6 +242,27 @@ describe('the tiles of the page', () => {
     expect(document.texts('dt').slice(0, 2)).toEqual(['Services', 'with problems']);
     expect(document.texts('dd').slice(0, 2)).toEqual(['21', '1']);
     expect(hrefOf(document, '1')).toBe('/?state=unhealthy#services');
+  });
+});
+
+describe('the front page', () => {
+  it('begins with problems of Services, what to do, and what was counted lately', async () => {
+    await withMany(20);
+    const document = await opened();
+    expect(document.texts('li')[0]).toMatch(
+      /^ns\/web-19 not ready .* its only endpoint is not ready\. What to do$/,
+    );
+    expect(hrefOf(document, 'ns/web-19')).toBe('/?service=ns%2Fweb-19');
+    expect(document.texts('dd')[2]).toMatch(/^20 changes, at most \d+ in half a minute$/);
+    expect(document.texts('a')).not.toContain('All Services with problems');
+    for (let i = 0; i < 10; i += 1) {
+      const fields = { key: `ns/web-${i}-abcde`, service: `ns/web-${i}` };
+      app.source.say({ kind: 'slice', slice: slice({ '10.244.0.2': unready }, fields) });
+    }
+    await quiet();
+    const many = await opened();
+    expect(many.texts('li').filter((text) => text.includes('not ready'))).toHaveLength(5);
+    expect(hrefOf(many, 'All Services with problems')).toBe('/?state=unhealthy#services');
   });
 });
 
