@@ -107,13 +107,18 @@ export class CostGroups<T extends Waiting> {
     return this.#nextGroup(groups)?.next;
   }
 
-  /** Takes the next one. `cost`: that of its turn. */
-  take(cost: number, groups = groupsMax): void {
+  /**
+   * Takes the next one, before its turn: others may be added during that.
+   * @returns what is called after its turn, with what that cost
+   */
+  take(groups = groupsMax): (cost: number) => void {
     const group = this.#nextGroup(groups)!;
     this.#spent = group.spent;
-    group.spent += cost;
     group.take();
     this.#size -= 1;
+    return (cost) => {
+      group.spent += cost;
+    };
   }
 
   /** Those that wait, group by group. */

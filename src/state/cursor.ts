@@ -48,9 +48,12 @@ export class Cursor<T extends Pending> {
     return this.#ready.next(groups);
   }
 
-  /** Takes the next one for a turn, after which it is `done` or released. `cost`: that of the turn. */
-  take(cost: number, groups?: number): void {
-    this.#ready.take(cost, groups);
+  /**
+   * Takes the next one for a turn, after which it is `done` or released.
+   * @returns what is called after the turn, with what that cost
+   */
+  take(groups?: number): (cost: number) => void {
+    return this.#ready.take(groups);
   }
 
   /** Nothing is left to do for it. */

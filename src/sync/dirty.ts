@@ -106,7 +106,7 @@ export class DirtyForwardings {
     const marked = this.#services.next(this.#groupsNow);
     if (marked === undefined) return undefined;
     const { cause, record } = marked;
-    this.#services.take(elementsOf(record), this.#groupsNow);
+    this.#services.take(this.#groupsNow)(elementsOf(record));
     if (advance(marked)) this.#services.release(marked);
     else this.#services.done(marked);
     return cause;

@@ -89,6 +89,7 @@ export class Refresher {
     const isFirst = one.steps === undefined;
     one.steps ??= refresh(one.key, one.sinceMs);
     const untimed = isFirst ? stepsUntimed : 1;
+    const spent = state.changed.take(groups);
     const startMs = clock.now();
     let [isOver, taken, tookMs] = [false, 0, 0];
     do {
@@ -97,7 +98,7 @@ export class Refresher {
       if (taken >= untimed) tookMs = clock.now() - startMs;
     } while (!isOver && tookMs < longestMs);
     one.stepsTaken += taken;
-    state.changed.take(taken, groups);
+    spent(taken);
     if (one.cost >= longMin) this.#owed?.spent(tookMs, startMs);
     if (isOver) {
       // One that took a single turn is short.

@@ -15,7 +15,7 @@ function item(name: string, cost: number, turn = cost): Item {
 /** Takes the next one; `again`: it still waits. */
 function turnOf(groups: CostGroups<Item>, again: boolean): Item {
   const next = groups.next()!;
-  groups.take(next.turn);
+  groups.take()(next.turn);
   if (again) groups.add(next);
   return next;
 }
