@@ -11,18 +11,7 @@ import { type Family, parseCIDR } from '../net/address.ts';
 import type { Node } from '../state/types.ts';
 import type { SyncSettings } from '../sync/settings.ts';
 
-export interface EngineSettings {
-  /** One for each family that runs. */
-  readonly families: readonly ModeConfig[];
-  readonly facts: NodeFactsSettings;
-  readonly sync: SyncSettings;
-  /** How the maps of connect-time translation are kept in sync. */
-  readonly mapSync: SyncSettings;
-  /** Undefined: only rules translate connections. */
-  readonly connectTime: Placement | undefined;
-  /** Families in which sockets, not rules, serve node ports on the loopback address. */
-  readonly localhost: readonly Family[];
-}
+export type EngineSettings = Readonly<ReturnType<typeof engineSettings>>;
 
 interface EngineSettingsOptions {
   readonly config: Config;
@@ -36,14 +25,18 @@ interface EngineSettingsOptions {
   readonly connectTime?: Placement | undefined;
 }
 
-export function engineSettings(options: EngineSettingsOptions): EngineSettings {
+export function engineSettings(options: EngineSettingsOptions) {
   const { config, mode } = options;
   return {
+    /** One for each family that runs. */
     families: options.families.map((family) => modeConfig(options, family)),
     facts: factsOf(config),
     sync: syncSettings(config, mode),
+    /** How the maps of connect-time translation are kept in sync. */
     mapSync: mapSettings(config, mode),
+    /** Undefined: only rules translate connections. */
     connectTime: options.connectTime,
+    /** Families in which sockets, not rules, serve node ports on the loopback address. */
     localhost: options.families.filter((family) => listensOnLocalhost(config, mode, family)),
   };
 }

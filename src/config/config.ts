@@ -4,31 +4,10 @@
  * knows flags or files. Durations are milliseconds; 0 means what the field's comment says.
  */
 import { type ModeName, modeNames } from '../modes/mode-table.ts';
+import type { ModeSettings } from './mode-settings.ts';
 import type { Made } from './settings/index.ts';
 
 export { type ModeName, modeNames };
-
-/** What a mode takes from the configuration, resolved for that mode (`Config.modes`). */
-export interface ModeSettings {
-  /** Bit of the packet mark that means "masquerade me", 0–31. */
-  readonly masqueradeBit: number;
-  /** `1 << masqueradeBit` as an unsigned 32-bit number in host order. */
-  readonly masqueradeMark: number;
-  /** Masquerade everything that goes to a ClusterIP. */
-  readonly masqueradeAll: boolean;
-  /**
-   * The longest wait before what the kernel has refused is tried again. Health fails when a sync
-   * has been due for twice this time.
-   */
-  readonly syncPeriodMs: number;
-  /**
-   * Least time between the end of a sync and the next one; 0 = none, also where the configuration
-   * says 1 s (`mode-settings.ts` says why). Never above syncPeriodMs.
-   */
-  readonly minSyncPeriodMs: number;
-  /** Longest time between two full syncs (audits) when nothing else asks for one. */
-  readonly fullSyncPeriodMs: number;
-}
 
 /** How to detect traffic that starts in one of this node's pods. */
 export type DetectLocal =

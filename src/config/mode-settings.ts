@@ -4,7 +4,7 @@
  * else the requested mode's. So `iptables.masqueradeAll: true` with an empty mode also counts when
  * nftables is chosen.
  */
-import { type ModeName, type ModeSettings, modeNames } from './config.ts';
+import { type ModeName, modeNames } from '../modes/mode-table.ts';
 import { toMs } from './duration.ts';
 import type { GivenSettings, Settings } from './settings/index.ts';
 import { checkField, checkSyncPeriods } from './validate.ts';
@@ -20,32 +20,43 @@ const fullSyncPeriodNs = 3_600_000_000_000n;
  */
 const upstreamMinSyncPeriodNs = 1_000_000_000n;
 
-interface ResolvedModes {
-  readonly modes: Readonly<Record<ModeName, ModeSettings>>;
-  readonly warnings: readonly string[];
-}
-
-export function resolveModes(settings: Settings, given: GivenSettings): ResolvedModes {
-  const warnings = new Set<string>();
-  const warn = (text: string): unknown => warnings.add(text);
-  const resolve = (mode: ModeName): ModeSettings => {
-    const masqueradeBit = resolveBit(mode, settings, given, warn);
-    const section = resolveSyncSection(mode, settings, given, warn);
-    const min = settings[`${section}.minSyncPeriod`];
-    return {
-      masqueradeBit,
-      masqueradeMark: (1 << masqueradeBit) >>> 0,
-      masqueradeAll: resolveMasqueradeAll(mode, settings, given),
-      syncPeriodMs: toMs(settings[`${section}.syncPeriod`]),
-      minSyncPeriodMs: toMs(min === upstreamMinSyncPeriodNs ? 0n : min),
-      fullSyncPeriodMs: toMs(resolveFullSyncPeriod(mode, section, settings)),
-    };
-  };
-  const modes = Object.fromEntries(modeNames.map((mode) => [mode, resolve(mode)]));
-  return { modes: modes as Record<ModeName, ModeSettings>, warnings: [...warnings] };
-}
-
 type Warn = (text: string) => unknown;
+
+export function resolveModes(settings: Settings, given: GivenSettings) {
+  const warnings = new Set<string>();
+  const warn: Warn = (text) => warnings.add(text);
+  const modes = modeNames.map((mode) => [mode, settingsOf(mode, settings, given, warn)]);
+  return {
+    modes: Object.fromEntries(modes) as Readonly<Record<ModeName, ModeSettings>>,
+    warnings: [...warnings],
+  };
+}
+
+/** What a mode takes from the configuration, resolved for that mode (`Config.modes`). */
+export type ModeSettings = Readonly<ReturnType<typeof settingsOf>>;
+
+function settingsOf(mode: ModeName, settings: Settings, given: GivenSettings, warn: Warn) {
+  const masqueradeBit = resolveBit(mode, settings, given, warn);
+  const section = resolveSyncSection(mode, settings, given, warn);
+  const min = settings[`${section}.minSyncPeriod`];
+  return {
+    /** Bit of the packet mark that means "masquerade me", 0–31. */
+    masqueradeBit,
+    /** `1 << masqueradeBit` as an unsigned 32-bit number in host order. */
+    masqueradeMark: (1 << masqueradeBit) >>> 0,
+    /** Masquerade everything that goes to a ClusterIP. */
+    masqueradeAll: resolveMasqueradeAll(mode, settings, given),
+    /**
+     * The longest wait before what the kernel has refused is tried again. Health fails when a sync
+     * has been due for twice this time.
+     */
+    syncPeriodMs: toMs(settings[`${section}.syncPeriod`]),
+    /** Least time between two syncs; 0 = none. Never above syncPeriodMs. */
+    minSyncPeriodMs: toMs(min === upstreamMinSyncPeriodNs ? 0n : min),
+    /** Longest time between two full syncs (audits) when nothing else asks for one. */
+    fullSyncPeriodMs: toMs(resolveFullSyncPeriod(mode, section, settings)),
+  };
+}
 
 function resolveBit(mode: ModeName, settings: Settings, given: GivenSettings, warn: Warn): number {
   const own = `${masqueradeSection(mode)}.masqueradeBit` as const;

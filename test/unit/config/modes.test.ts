@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { type ModeName, type ModeSettings, modeNames } from '../../../src/config/config.ts';
+import { type ModeName, modeNames } from '../../../src/config/config.ts';
 import { configOf, load, loadFile, running } from './support.ts';
 
-function settingsOf(file: string, mode: ModeName): ModeSettings {
+function settingsOf(file: string, mode: ModeName) {
   return configOf(loadFile(file)).modes[mode];
 }
 
