@@ -60,7 +60,7 @@ export const serviceCheckSchema = answer('ServiceCheck', {
   problems: field(list(text), 'Known problems of the Service.'),
   node: field(list(text), 'Known problems of this node’s proxy.'),
   tried: field(list(tried)),
-  leftOut: field(count, 'Endpoints that were not tried: too many.'),
+  leftOut: field(count, 'Endpoints and frontends beyond what is tried.'),
   notes: field(list(text), 'What failures have in common, and what this check cannot show.'),
 });
 export type ServiceCheck = Infer<typeof serviceCheckSchema>;

@@ -1,13 +1,9 @@
 /** `fairlead drops`: which packets to Services are dropped or refused on this node, live. */
-import { randomBytes } from 'node:crypto';
 import type { FoundDrop } from '../../ask/drops.ts';
 import type { Explanation } from '../../ask/explanation.ts';
 import { apiVersion } from '../../ask/paths.ts';
-import { hostFiles } from '../../host/files.ts';
-import { interfaceAddresses, interfaceNames } from '../../host/interfaces.ts';
-import { routesTo } from '../../host/reach.ts';
-import { isKernelError, isNotPermitted, orElse } from '../../kernel/errors.ts';
-import { openKernel } from '../../kernel/native-kernel.ts';
+import { interfaceAddresses } from '../../host/interfaces.ts';
+import { orElse } from '../../kernel/errors.ts';
 import {
   type Family,
   formatAddress,
@@ -16,12 +12,8 @@ import {
   parseAddress,
 } from '../../net/address.ts';
 import { formatServicePort } from '../../net/protocol.ts';
-import { thisMachine } from '../../tools/preflight/machine.ts';
 import { type Drop, watchDrops } from '../../tools/trace/drops.ts';
 import { nodePortKey } from '../../tools/trace/drops-table.ts';
-import { traceTableName } from '../../tools/trace/marking-table.ts';
-import { faultFinder } from '../../tools/trace/routing-fault.ts';
-import { NoTracingError } from '../../tools/trace/tracer.ts';
 import type { Given, Io, Run } from '../command.ts';
 import { exitCodes, isUnanswered, UsageError } from '../errors.ts';
 import { durationMs } from '../flags.ts';
@@ -29,6 +21,7 @@ import { readerOf } from '../reader.ts';
 import { ask, askPages } from './client.ts';
 import { namespaceOf } from './names.ts';
 import { serverOf } from './server.ts';
+import { type Tracing, tracing } from './tracing.ts';
 
 interface Request {
   readonly server: string;
@@ -44,15 +37,7 @@ const linesMax = 20;
 /** Exit code 1: some were found. */
 export const run: Run = async (given, io) => {
   const request = await requestOf(given);
-  try {
-    const found = await follow(request, io);
-    return found > 0 ? exitCodes.unhealthy : exitCodes.healthy;
-  } catch (error) {
-    if (!(isKernelError(error) || error instanceof NoTracingError)) throw error;
-    const hint = isNotPermitted(error) ? ': it needs CAP_NET_ADMIN' : '';
-    io.stderr.write(`Error: ${error.message}${hint}\n`);
-    return exitCodes.unhealthy;
-  }
+  return tracing(io, (means) => follow(request, io, means));
 };
 
 async function requestOf(given: Given): Promise<Request> {
@@ -69,22 +54,16 @@ async function requestOf(given: Given): Promise<Request> {
   return { server, namespace, count: most, timeoutMs, asJson: output === 'json' };
 }
 
-/** Resolves to how many were found. */
-async function follow(request: Request, io: Io): Promise<number> {
+async function follow(request: Request, io: Io, means: Tracing): Promise<number> {
   const { count, server, timeoutMs } = request;
-  const [kernel, events] = [openKernel(), openKernel()];
+  const { end, signal } = means;
   const reader = readerOf(io);
-  const ending = new AbortController();
-  const end = (): void => ending.abort();
-  process.once('SIGINT', end).once('SIGTERM', end);
   const printer = new Printer(request, io);
   try {
     await watchDrops({
-      ...{ kernel, events, table: traceTableName(randomBytes(4).toString('hex')) },
+      ...means,
       services: () => addressesOf(server),
-      interfaceName: interfaceNames(hostFiles()),
-      findFault: faultFinder({ ...thisMachine(), routesTo }),
-      signal: AbortSignal.any([reader.signal, ending.signal]),
+      signal: AbortSignal.any([reader.signal, signal]),
       started: () => {
         if (timeoutMs !== undefined) setTimeout(end, timeoutMs).unref();
         io.stderr.write('Watching packets to Services that are dropped or refused on this node.\n');
@@ -95,14 +74,11 @@ async function follow(request: Request, io: Io): Promise<number> {
       },
     });
   } finally {
-    process.off('SIGINT', end).off('SIGTERM', end);
     reader.close();
-    kernel.close();
-    events.close();
   }
   printer.rest();
   if (reader.reason !== undefined) io.stderr.write(`fairlead: drops: ${reader.reason}\n`);
-  return printer.found;
+  return printer.found > 0 ? exitCodes.unhealthy : exitCodes.healthy;
 }
 
 /** Addresses and node ports of all Services, as keys of sets. */

@@ -21,7 +21,7 @@ export function viewOf(found: ServiceCheck): Block[] {
     ...node.map((problem): Fact => ['Node', bad(problem)]),
     ...resultOf(found),
     ...notes.map((note): Fact => ['Note', note]),
-    ...(leftOut > 0 ? [['Left out', counted(leftOut, 'endpoint')] as Fact] : []),
+    ...(leftOut > 0 ? [['Left out', `${counted(leftOut, 'target')}, not tried`] as Fact] : []),
   ];
   const shown = columns.filter(
     ({ always, cell }) => always || tried.some((one) => cell(one) !== undefined),

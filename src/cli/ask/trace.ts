@@ -1,31 +1,25 @@
 /** `fairlead trace`: what happens to real packets, as the kernel reports it rule by rule. */
-import { randomBytes } from 'node:crypto';
 import type { Explanation } from '../../ask/explanation.ts';
 import { apiVersion } from '../../ask/paths.ts';
 import type { Trace } from '../../ask/trace.ts';
 import { type Block, bad, type Fact, tableIf } from '../../ask/view.ts';
-import { hostFiles } from '../../host/files.ts';
-import { interfaceNames } from '../../host/interfaces.ts';
-import { isFine, type Reached, routesTo } from '../../host/reach.ts';
+import { isFine, type Reached } from '../../host/reach.ts';
 import { openConntrack } from '../../kernel/conntrack.ts';
-import { isKernelError, isNotPermitted, orElse } from '../../kernel/errors.ts';
+import { isKernelError, orElse } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import { openKernel } from '../../kernel/native-kernel.ts';
 import { formatAddress } from '../../net/address.ts';
 import { blocksText, factsText, stepsText } from '../../serve/text.ts';
 import { findLegacyTables } from '../../takeover/legacy-tables.ts';
-import { thisMachine } from '../../tools/preflight/machine.ts';
 import { byEndpoint } from '../../tools/trace/ending.ts';
-import { traceTableName } from '../../tools/trace/marking-table.ts';
 import { probe, probesText } from '../../tools/trace/probe.ts';
-import { faultFinder } from '../../tools/trace/routing-fault.ts';
 import { type Target, targetText } from '../../tools/trace/target.ts';
-import { NoTracingError, nothingCame, type TracedPacket, trace } from '../../tools/trace/tracer.ts';
+import { nothingCame, type TracedPacket, trace } from '../../tools/trace/tracer.ts';
 import type { Io, Run } from '../command.ts';
 import { exitCodes, isUnanswered } from '../errors.ts';
 import { isForPeople, writerOf } from '../output.ts';
 import { ask } from './client.ts';
 import { readTraceRequest, type TraceRequest } from './trace-request.ts';
+import { type Tracing, tracing } from './tracing.ts';
 
 /** After this pause a SYN has passed all hooks, and an answer from a near endpoint has arrived. */
 const quietMs = 300;
@@ -35,53 +29,33 @@ const settleMs = 1000;
 export const run: Run = async (given, io) => {
   const write = await writerOf(given.values.output);
   const request = await readTraceRequest(given);
-  try {
-    const { found, hasFailed } = await follow(request, io);
-    const { output } = request;
-    if (!isForPeople(output)) io.stdout.write(write(found, () => ''));
+  return tracing(io, async (means) => {
+    const { found, hasFailed } = await follow(request, io, means);
+    if (!isForPeople(request.output)) io.stdout.write(write(found, () => ''));
     const { packets } = found;
     const isHealthy = packets.length > 0 && packets.every(({ failed }) => !failed) && !hasFailed;
     return isHealthy ? exitCodes.healthy : exitCodes.unhealthy;
-  } catch (error) {
-    if (!(isKernelError(error) || error instanceof NoTracingError)) throw error;
-    const hint = isNotPermitted(error) ? ': tracing needs CAP_NET_ADMIN' : '';
-    io.stderr.write(`Error: ${error.message}${hint}\n`);
-    return exitCodes.unhealthy;
-  }
+  });
 };
 
 /** `hasFailed`: whether a packet sent by the command itself failed. */
 async function follow(
   request: TraceRequest,
   io: Io,
+  means: Tracing,
 ): Promise<{ readonly found: Trace; readonly hasFailed: boolean }> {
   const { count, output, sender, server, target, timeoutMs } = request;
+  const { end, kernel, signal } = means;
   const isShown = isForPeople(output);
-  const kernel = openKernel();
-  const events = openKernel();
   const conntrack = openConntrack();
-  const ending = new AbortController();
-  const end = (): void => ending.abort();
   // After this time, the rules have processed the packets of the probe.
   const probed = (): void => void setTimeout(end, settleMs).unref();
-  process.once('SIGINT', end).once('SIGTERM', end);
   try {
     const warnings = await legacyWarnings(kernel);
     const sent: Reached[] = [];
     let probing: Promise<void> = Promise.resolve();
     const { hasLost, packets } = await trace({
-      kernel,
-      events,
-      conntrack,
-      target,
-      sender,
-      count,
-      timeoutMs,
-      quietMs,
-      signal: ending.signal,
-      table: traceTableName(randomBytes(4).toString('hex')),
-      interfaceName: interfaceNames(hostFiles()),
-      findFault: faultFinder({ ...thisMachine(), routesTo }),
+      ...{ ...means, conntrack, target, sender, count, timeoutMs, quietMs },
       explain: (from) => explanationOf(server, target, from),
       started: () => {
         if (sender.kind === 'node') probing = probes(target, count, sent, probed);
@@ -97,7 +71,7 @@ async function follow(
     const probe = sent.length === 0 ? undefined : probesText(target, sent);
     const { address, port, protocol } = target;
     const to = { address: formatAddress(address.bytes), port, protocol, family: address.family };
-    if (packets.length === 0 && probe === undefined && !ending.signal.aborted) {
+    if (packets.length === 0 && probe === undefined && !signal.aborted) {
       warnings.push(nothingCame(target, sender, timeoutMs));
     }
     const endpoints = byEndpoint(packets);
@@ -105,9 +79,6 @@ async function follow(
     if (isShown) io.stdout.write(blocksText(endOf(found)));
     return { found, hasFailed: sent.some(({ answer }) => !isFine(answer)) };
   } finally {
-    process.off('SIGINT', end).off('SIGTERM', end);
-    kernel.close();
-    events.close();
     conntrack.close();
   }
 }

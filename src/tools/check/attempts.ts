@@ -21,40 +21,40 @@ const throughMax = 3;
 /** The most frontends to try. */
 const frontendsMax = 30;
 
-/** By port, the frontends after the endpoints. `leftOut`: endpoints beyond the limit. */
+/** By port, the frontends after the endpoints. `leftOut`: of both, beyond the limits. */
 export function attemptsOf(
   service: ServiceAnswer,
   nodes: NodeAddresses,
 ): { readonly attempts: readonly Attempt[]; readonly leftOut: number } {
-  const ports = service.ports.filter(({ protocol }) => protocol !== 'SCTP');
-  const all = ports.flatMap(endpointsOf);
-  const chosen = all.toSorted((a, b) => Number(b.used) - Number(a.used)).slice(0, endpointsMax);
-  const frontends = ports.flatMap((port) => frontendsOf(port, nodes)).slice(0, frontendsMax);
-  const places = ports.map(({ family, name, protocol }) => idOf(name, protocol, family));
-  const order = ({ family, port, protocol, what }: Attempt): number =>
-    2 * places.indexOf(idOf(port, protocol, family)) + Number(what === 'service');
-  const attempts = [...chosen, ...frontends.flatMap(repeated)].sort((a, b) => order(a) - order(b));
-  const leftOut = all.length - chosen.length;
+  const ports = service.ports
+    .filter(({ protocol }) => protocol !== 'SCTP')
+    .map((port) => [endpointsOf(port), frontendsOf(port, nodes)] as const);
+  const endpoints = ports.flatMap(([one]) => one);
+  const frontends = ports.flatMap(([, one]) => one);
+  const chosen = new Set([
+    ...endpoints.toSorted((a, b) => Number(b.used) - Number(a.used)).slice(0, endpointsMax),
+    ...frontends.slice(0, frontendsMax),
+  ]);
+  const attempts = ports
+    .flat(2)
+    .filter((one) => chosen.has(one))
+    .flatMap(({ times, ...one }) => Array.from({ length: times }, (): Attempt => one));
+  const leftOut = endpoints.length + frontends.length - chosen.size;
   return { attempts: [...attempts, ...healthOf(service, nodes)], leftOut };
 }
 
-function idOf(...parts: readonly string[]): string {
-  return parts.join('/');
-}
+/** `times`: how often it is tried. */
+type Repeated = Attempt & { readonly times: number };
 
-function endpointsOf({ endpoints, family, name: port, protocol }: Port): Attempt[] {
+function endpointsOf({ endpoints, family, name: port, protocol }: Port): Repeated[] {
   return endpoints.map(({ address, node, pod, port: number, usedBy }) => {
     const used = usedBy.length > 0;
     const where = { ...(pod && { pod }), ...(node && { node }) };
-    return { port, protocol, family, what: 'endpoint', used, ...where, address, number };
+    return { port, protocol, family, what: 'endpoint', used, ...where, address, number, times: 1 };
   });
 }
 
-interface Through extends Attempt {
-  readonly times: number;
-}
-
-function frontendsOf(of: Port, nodes: NodeAddresses): Through[] {
+function frontendsOf(of: Port, nodes: NodeAddresses): Repeated[] {
   const { cluster, family, frontends, local, name: port, protocol } = of;
   const times = Math.min(throughMax, Math.max(1, cluster, local));
   return frontends.flatMap(({ address = nodes.get(family), heldBy, kind, port: number }) => {
@@ -62,10 +62,6 @@ function frontendsOf(of: Port, nodes: NodeAddresses): Through[] {
     const what = 'service' as const;
     return [{ port, protocol, family, what, frontend: kind, address, number, times }];
   });
-}
-
-function repeated({ times, ...one }: Through): Attempt[] {
-  return Array.from({ length: times }, () => one);
 }
 
 /** The port that load balancers ask whether this node has endpoints. */

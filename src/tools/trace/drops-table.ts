@@ -48,14 +48,14 @@ const forgetAfterMs = 10_000;
 const afterTracking = -199;
 
 /** The addresses and node ports of Services, of one family: keys as `writeKeys` has them. */
-export interface ServiceAddresses<Keys> {
-  readonly addresses: Keys;
-  readonly nodePorts: Keys;
+export interface ServiceAddresses {
+  readonly addresses: ReadonlySet<string>;
+  readonly nodePorts: ReadonlySet<string>;
 }
 
 type Writer = RecordWriter<typeof nftOps>;
 
-/** Writes the transaction that creates the table. */
+/** Writes ops that create the table. */
 export function writeDropsTable(writer: Writer, table: string, family: Family): void {
   const inTable = { family: NFPROTO[family], table };
   writer.write('tableBorrow', { ...inTable, comment: 'finds drops, while fairlead drops runs' });
@@ -68,16 +68,16 @@ export function writeDropsTable(writer: Writer, table: string, family: Family): 
   }
 }
 
-/** Writes the transaction that adds Services. */
+/** Writes ops that add Services. */
 export function writeServices(
   writer: Writer,
   table: string,
   family: Family,
-  { addresses, nodePorts }: ServiceAddresses<readonly string[]>,
+  { addresses, nodePorts }: ServiceAddresses,
 ): void {
   const sets = setsOf(family);
-  const add = (set: SetDefinition, keys: readonly string[]): void =>
-    writeKeys(writer, 'elementsAdd', fieldsOfSet(family, table, set), keys);
+  const add = (set: SetDefinition, keys: ReadonlySet<string>): void =>
+    writeKeys(writer, 'elementsAdd', fieldsOfSet(family, table, set), [...keys]);
   add(sets.addresses, addresses);
   add(sets.nodePorts, nodePorts);
 }

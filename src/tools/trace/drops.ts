@@ -35,7 +35,7 @@ interface DropsOptions {
   /** A second socket, which waits for events. */
   readonly events: Kernel;
   readonly table: string;
-  readonly services: () => Promise<Readonly<Record<Family, ServiceAddresses<ReadonlySet<string>>>>>;
+  readonly services: () => Promise<Readonly<Record<Family, ServiceAddresses>>>;
   readonly interfaceName: (index: number) => string;
   readonly findFault: FindFault;
   readonly signal: AbortSignal;
@@ -76,7 +76,6 @@ export async function watchDrops(options: DropsOptions): Promise<void> {
 class DropsWatch {
   readonly #options: DropsOptions;
   readonly #rules: Ruleset;
-  readonly #known: Readonly<Record<Family, ServiceAddresses<Set<string>>>>;
   /** In how many readings in a row each note was there; 0: it was reported. */
   #noted = new Map<string, number>();
   #notesMs = 0;
@@ -85,8 +84,6 @@ class DropsWatch {
   constructor(options: DropsOptions) {
     this.#options = options;
     this.#rules = new Ruleset(options.kernel);
-    const none = () => ({ addresses: new Set<string>(), nodePorts: new Set<string>() });
-    this.#known = { IPv4: none(), IPv6: none() };
   }
 
   /** Creates the tables, in one transaction. */
@@ -139,27 +136,15 @@ class DropsWatch {
     }
   }
 
-  /** Services that have gone keep their place: their addresses are refused. */
+  /** Adds those that are new. Those that have gone stay: their addresses are refused. */
   async #readServices(): Promise<void> {
     const { kernel, services, table } = this.#options;
     const all = await services();
     this.#servicesMs = performance.now();
     const writer = new RecordWriter(nftOps);
-    for (const family of families) {
-      const known = this.#known[family];
-      const addresses = added(known.addresses, all[family].addresses);
-      const nodePorts = added(known.nodePorts, all[family].nodePorts);
-      writeServices(writer, table, family, { addresses, nodePorts });
-    }
+    for (const family of families) writeServices(writer, table, family, all[family]);
     if (writer.count > 0) await borrowTable(kernel, writer.finish());
   }
-}
-
-/** Adds what is missing, and returns it. */
-function added(to: Set<string>, all: ReadonlySet<string>): string[] {
-  const missing = [...all].filter((one) => !to.has(one));
-  for (const one of missing) to.add(one);
-  return missing;
 }
 
 function notedOf({ destination, destinationPort, protocol, source }: Headers): Noted {
