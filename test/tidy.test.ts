@@ -38,7 +38,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   conntrack: ['time', 'net', 'kernel', 'state'],
   sync: ['time', 'net', 'modes', 'kernel', 'state', 'conntrack'],
   config: ['net', 'state', 'modes'],
-  host: ['net', 'config', 'modes', 'state', 'kernel'],
+  host: ['time', 'net', 'config', 'modes', 'state', 'kernel'],
   takeover: ['time', 'net', 'kernel', 'state', 'modes', 'sync', 'host'],
   'fast-path': ['time', 'net', 'kernel', 'state', 'modes', 'host'],
   'failure-detection': ['time', 'net', 'kernel', 'state', 'modes', 'host'],

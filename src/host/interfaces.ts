@@ -4,6 +4,7 @@ import { networkInterfaces } from 'node:os';
 import type { AddressWatch } from '../kernel/addon.ts';
 import { availableModes } from '../modes/index.ts';
 import { type Address, type Family, families, parseAddress } from '../net/address.ts';
+import type { Clock } from '../time/clock.ts';
 import type { ReadableFiles } from './files.ts';
 import { isLinkLocalV6 } from './node-ips.ts';
 
@@ -38,8 +39,7 @@ const retryMs = 5000;
 const restMs = 1000;
 
 interface MachineAddressesOptions {
-  /** Calls once, after `delayMs`. The result cancels it. */
-  readonly after: (delayMs: number, call: () => void) => () => void;
+  readonly after: Clock['after'];
   readonly read: () => readonly Address[];
   /** Subscribes to changes. Throws, or calls with an Error, if it can't (any more). */
   readonly watch: (notify: (error: Error | undefined) => void) => AddressWatch;

@@ -6,6 +6,7 @@
 import { Address, type AddressKey, type Family, families } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type { AddressKeys } from '../state/node-sockets.ts';
+import type { Clock } from '../time/clock.ts';
 import type { ReadableFiles } from './files.ts';
 
 interface NodeProgramsOptions {
@@ -15,12 +16,7 @@ interface NodeProgramsOptions {
   readonly own: () => ReadonlySet<number>;
   /** Says which ports clients get. */
   readonly host: ReadableFiles;
-  readonly clock: {
-    /** Milliseconds, monotonic. */
-    now(): number;
-    /** Calls once, after `delayMs`. The result cancels it. */
-    after(delayMs: number, call: () => void): () => void;
-  };
+  readonly clock: Pick<Clock, 'after' | 'now'>;
   /** Called when the kernel does not show its sockets, once until it does: what was read stays. */
   readonly failed: (error: Error) => void;
 }

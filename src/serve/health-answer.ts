@@ -149,7 +149,7 @@ function staleWatches({ lists }: HealthFacts, { elapsedMs }: Moment) {
 }
 
 /** Rounded to three decimal places. */
-function seconds(ms: number): number {
+export function seconds(ms: number): number {
   return Math.round(ms) / 1000;
 }
 

@@ -8,7 +8,7 @@ import { resources } from '../../state/change.ts';
 import type { FamilySync } from '../../sync/family.ts';
 import type { Quarantined } from '../../sync/quarantine.ts';
 import { connectTimeState } from '../connect-time-metrics.ts';
-import { staleAfterMs } from '../health-answer.ts';
+import { seconds, staleAfterMs } from '../health-answer.ts';
 import { failureText } from '../refusal-text.ts';
 import type { AgentState } from './agent-state.ts';
 import type { FamilyHistory } from './event-history.ts';
@@ -238,11 +238,6 @@ function asideOf({ family }: FamilySync, entry: Quarantined, nowMs: number) {
     retrySeconds: Number.isFinite(retryMs) ? seconds(retryMs) : undefined,
     earlierInForce: entry.inForce !== undefined,
   };
-}
-
-/** Rounded to three decimal places. */
-function seconds(ms: number): number {
-  return Math.round(ms) / 1000;
 }
 
 /** The time in RFC 3339 format. */
