@@ -1,4 +1,5 @@
 /** Answers of the health server: whether the proxy is healthy (behaviour document 10.1). */
+import type { Config } from '../config/config.ts';
 import type { Family } from '../net/address.ts';
 import type { Condition } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
@@ -22,6 +23,7 @@ export interface HealthInput {
   readonly source: { condition(resource: Resource): Condition };
   /** This node as last seen; undefined = never. */
   readonly state: { readonly node: Node | undefined };
+  readonly config: Pick<Config, 'healthzNodeShutdown'>;
   /** The source has reported whether this Node exists. */
   readonly nodeListed: boolean;
   /**
@@ -61,8 +63,10 @@ export class ProxyHealth {
 
   /** Whether new connections may be sent to this node. An unknown node is not eligible. */
   get nodeEligible(): boolean {
-    const { node } = this.#input.state;
-    return node !== undefined && !node.deleted && !node.taintKeys.includes(deletionTaint);
+    const { config, state } = this.#input;
+    const { node } = state;
+    if (node === undefined || (config.healthzNodeShutdown && node.isShuttingDown)) return false;
+    return !node.deleted && !node.taintKeys.includes(deletionTaint);
   }
 
   /** The input of answers to probes. */

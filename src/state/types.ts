@@ -178,6 +178,8 @@ export interface Node {
   readonly zone: string;
   readonly deleted: boolean;
   readonly taintKeys: readonly string[];
+  /** The kubelet says that it ends its pods because the machine is shutting down. */
+  readonly isShuttingDown: boolean;
 }
 
 export interface ServiceCIDR {

@@ -93,6 +93,10 @@ export const serveSettings = grouped('serve', {
       restart: 'always',
     },
   ),
+  healthzNodeShutdown: bool(
+    '/healthz fails once the kubelet says that the node is shutting down, before its pods end.',
+    { config: 'healthzNodeShutdown', flag: 'healthz-node-shutdown', origin: 'own', omitted: true },
+  ),
   '--healthz-port': int32('Port for --healthz-bind-address where that has none. 0: do not serve.', {
     default: '10256',
     deprecated: replacedBy('--healthz-bind-address'),

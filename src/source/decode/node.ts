@@ -19,6 +19,7 @@ export function decodeNode(raw: unknown): Decoded<Node> {
     zone: fields.text(opened.labels[zoneLabel], `metadata.labels[${zoneLabel}]`) ?? '',
     deleted: (opened.metadata.deletionTimestamp ?? undefined) !== undefined,
     taintKeys: decodeTaintKeys(fields, spec.taints),
+    isShuttingDown: decodeShutdown(fields, status.conditions),
   };
   return { record, problems: fields.problems };
 }
@@ -59,6 +60,15 @@ function decodePodCIDRs(fields: FieldReader, list: unknown, single: unknown): st
   return listed.filter(
     (text, i): text is string => readCIDR(fields, text, `spec.podCIDRs[${i}]`) !== undefined,
   );
+}
+
+/** In the message of condition Ready, alone or among others (kubelet, `ShutdownStatus`). */
+const shutdownMessage = 'node is shutting down';
+
+function decodeShutdown(fields: FieldReader, value: unknown): boolean {
+  const list = fields.list(value, 'status.conditions', entriesMax.others);
+  const ready = list.map((one) => fields.objectItem(one)).find((one) => one?.type === 'Ready');
+  return ready?.status === 'False' && String(ready.message).includes(shutdownMessage);
 }
 
 function decodeTaintKeys(fields: FieldReader, value: unknown): string[] {

@@ -22,6 +22,7 @@ function healthAt(known: Node | undefined = node()) {
     clock: { now: () => time.ms, wallMs: () => time.ms + time.jumpedMs },
     source: { condition },
     state: { node: known } as { node: Node | undefined },
+    config: { healthzNodeShutdown: true },
     nodeListed: true,
     timeoutMs: 60_000,
     overLimit: 0,
@@ -145,6 +146,7 @@ describe('/healthz', () => {
     ['is unknown', undefined, 503],
     ['is being deleted', node({ deleted: true }), 503],
     ['is about to be scaled away', node({ taintKeys: ['ToBeDeletedByClusterAutoscaler'] }), 503],
+    ['is shutting down', node({ isShuttingDown: true }), 503],
     ['has any other taint', node({ taintKeys: ['node.kubernetes.io/not-ready'] }), 200],
   ])('if the node %s', (_, known, status) => {
     const { health, seen } = healthAt();
@@ -154,6 +156,14 @@ describe('/healthz', () => {
     expect(reply.status).toBe(status);
     expect(JSON.parse(reply.body)).toMatchObject({ nodeEligible: status === 200, healthy: true });
   });
+});
+
+it('answers as kube-proxy does while the node shuts down, unless a setting says otherwise', () => {
+  const { health, seen } = healthAt();
+  seen.config.healthzNodeShutdown = false;
+  seen.state.node = node({ isShuttingDown: true });
+  health.updated('IPv4');
+  expect(health.answer('/healthz').status).toBe(200);
 });
 
 describe('a missing first list in health answers', () => {

@@ -9,6 +9,7 @@ export const healthyInput: HealthInput = {
   },
   state: { node: node() },
   nodeListed: true,
+  config: { healthzNodeShutdown: false },
   timeoutMs: 60_000,
   overLimit: 0,
   behindMs: 0,

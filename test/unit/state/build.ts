@@ -124,6 +124,7 @@ export function node(fields: Partial<Node> = {}): Node {
     zone: 'zone-a',
     deleted: false,
     taintKeys: [],
+    isShuttingDown: false,
     ...fields,
   };
 }

@@ -85,11 +85,16 @@ const nodeSpec = message(
   repeated(entriesMax.others, text(7, 'podCIDRs')),
 );
 const nodeAddress = message(common(1, 'type'), text(2, 'address'));
+const nodeCondition = message(common(1, 'type'), common(2, 'status'), text(6, 'message'));
+const nodeStatus = message(
+  repeated(entriesMax.others, nested(4, 'conditions', nodeCondition)),
+  repeated(entriesMax.addresses, nested(5, 'addresses', nodeAddress)),
+);
 
 const node = message(
   nested(1, 'metadata', nodeMeta),
   nested(2, 'spec', nodeSpec),
-  nested(3, 'status', message(repeated(entriesMax.addresses, nested(5, 'addresses', nodeAddress)))),
+  nested(3, 'status', nodeStatus),
 );
 
 const serviceCIDR = message(

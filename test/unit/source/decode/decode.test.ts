@@ -57,6 +57,19 @@ describe('decodeNode', () => {
     expect(decodeNode(deleted).record).toMatchObject({ zone: '', deleted: true, taintKeys: [] });
   });
 
+  it.each([
+    ['[container runtime is down, node is shutting down]', 'Ready', 'False', true],
+    ['node is shutting down', 'Ready', 'True', false],
+    ['node is shutting down', 'DiskPressure', 'False', false],
+    ['container runtime is down', 'Ready', 'False', false],
+    [undefined, 'Ready', 'False', false],
+  ])('finds in %s of %s %s whether the node is shutting down', (message, type, status, is) => {
+    const conditions = [null, { type: 'PIDPressure', status: 'False' }, { type, status, message }];
+    const { record, problems } = decodeNode({ metadata: { name: 'n1' }, status: { conditions } });
+    expect(record!.isShuttingDown).toBe(is);
+    expect(problems).toHaveLength(1);
+  });
+
   it('reports what it cannot use', () => {
     const { record, problems } = decodeNode({
       metadata: { name: 'n1', labels: { 'topology.kubernetes.io/zone': 7 } },

@@ -158,7 +158,14 @@ const node = sparse({
     addresses: some(
       sparse({ type: fc.constantFrom('InternalIP', 'ExternalIP', 'Hostname', '', 'x'), address }),
     ),
-    conditions: some(sparse({ type: name, status: name, lastHeartbeatTime: time })),
+    conditions: some(
+      sparse({
+        type: fc.constantFrom('Ready', 'x'),
+        status: fc.constantFrom('False', 'True'),
+        lastHeartbeatTime: time,
+        message: fc.constantFrom('x', 'x, node is shutting down'),
+      }),
+    ),
   }),
 });
 
