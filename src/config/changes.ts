@@ -16,7 +16,6 @@ const apart: readonly (readonly [string, FieldPath, (config: Config) => unknown]
   ['clientConnection', 'clientConnection.kubeconfig', ({ source }) => source],
   ['detectLocalMode/detectLocal', 'detectLocalMode', ({ detectLocal }) => detectLocal],
   ['logging.format', 'logging.format', ({ logging }) => logging.format],
-  ['udpIdleTimeout', 'udpIdleTimeout', ({ userspace }) => userspace],
 ];
 
 /**
