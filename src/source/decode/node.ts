@@ -62,7 +62,7 @@ function decodePodCIDRs(fields: FieldReader, list: unknown, single: unknown): st
   );
 }
 
-/** In the message of condition Ready, alone or among others (kubelet, `ShutdownStatus`). */
+/** In the message of condition Ready, alone or among others (nodeshutdown of the kubelet). */
 const shutdownMessage = 'node is shutting down';
 
 function decodeShutdown(fields: FieldReader, value: unknown): boolean {
