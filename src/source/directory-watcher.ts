@@ -42,11 +42,10 @@ export class DirectoryWatcher {
   }
 
   /**
-   * Waits for a change, at most `rescanMs` or `soonestMs`. Resolves to the names in events; to none
-   * after that time, or when `signal` aborts.
+   * Waits for a change, at most `rescanMs` or the given time. Resolves to the names in events; to
+   * none after that time, or when `signal` aborts.
    */
-  async next(signal: AbortSignal, soonestMs = this.#rescanMs): Promise<ReadonlySet<string>> {
-    const patienceMs = Math.min(soonestMs, this.#rescanMs);
+  async next(signal: AbortSignal, patienceMs = this.#rescanMs): Promise<ReadonlySet<string>> {
     if (this.#names.size > 0 || (await this.#event(patienceMs, signal))) {
       const deadlineMs = performance.now() + unquietMaxMs;
       while (performance.now() < deadlineMs && (await this.#event(quietMs, signal))) {}

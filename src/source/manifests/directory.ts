@@ -28,6 +28,8 @@ interface ManifestFile {
   /** Changes whenever the file does; for an unreadable file, the reason. */
   readonly identity: string;
   readonly contentHash: string;
+  /** The number of its names; undefined: not known. */
+  readonly links: bigint | undefined;
   /** Its last valid objects. */
   readonly objects: ManifestObjects;
   /** performance.now() when it was first found missing; undefined while it exists. */
@@ -37,6 +39,7 @@ interface ManifestFile {
 const nothing: ManifestFile = {
   identity: '',
   contentHash: '',
+  links: undefined,
   objects: new Map(),
   missingSinceMs: undefined,
 };
@@ -49,8 +52,11 @@ type Loaded =
 
 interface Scan {
   readonly problems: readonly SourceProblem[];
-  /** `unsettled`: look again after `graceMs`. */
-  readonly state: 'settled' | 'unsettled';
+  /**
+   * `unsettled`: look again after `graceMs`. `plain`: settled, and what is written into a file is
+   * an event of the directory, since no file has another name.
+   */
+  readonly state: 'plain' | 'settled' | 'unsettled';
 }
 
 /** The last valid content of each manifest in a directory. */
@@ -76,7 +82,10 @@ export class ManifestDirectory {
    * is coarse. Rejects if the directory itself cannot be read; then nothing changes.
    */
   async scan(hinted: ReadonlySet<string>): Promise<Scan> {
-    const found = (await readdir(this.#path)).filter(isManifest);
+    const entries = await readdir(this.#path, { withFileTypes: true });
+    const manifests = entries.filter(({ name }) => isManifest(name));
+    const found = manifests.map(({ name }) => name);
+    let isPlain = manifests.every((entry) => entry.isFile());
     const files = new Map<string, ManifestFile>();
     const problems: SourceProblem[] = [];
     let state: Scan['state'] = 'settled';
@@ -88,6 +97,7 @@ export class ManifestDirectory {
       );
       if (loaded.kind === 'read') {
         files.set(name, loaded.file);
+        isPlain &&= loaded.file.links === 1n;
         problems.push(...loaded.problems);
       } else if (loaded.kind === 'unsettled') {
         files.set(name, before);
@@ -100,7 +110,7 @@ export class ManifestDirectory {
       }
     }
     this.#files = files;
-    return { problems, state };
+    return { problems, state: state === 'settled' && isPlain ? 'plain' : state };
   }
 
   async #load(name: string, before: ManifestFile): Promise<Loaded> {
@@ -136,6 +146,7 @@ export class ManifestDirectory {
     const file = {
       identity: identityOf(status),
       contentHash: await hashOf(bytes, this.#pacer),
+      links: status.nlink,
       objects: before.objects,
       missingSinceMs: undefined,
     };

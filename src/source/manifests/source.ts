@@ -1,5 +1,6 @@
 import type { BigIntStats } from 'node:fs';
-import { readdir, stat } from 'node:fs/promises';
+import { readdir, realpath, stat, statfs } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { type Resource, resources } from '../../state/change.ts';
 import { kept, listOf, type OneOrMore } from '../../state/one-or-more.ts';
@@ -13,8 +14,18 @@ import { graceMs, ManifestDirectory } from './directory.ts';
 import { ManifestLookup } from './lookup.ts';
 import type { ManifestObjects } from './objects.ts';
 
+/** Local file systems, by magic number (statfs(2)): ext, xfs, btrfs, tmpfs, overlayfs. */
+const local: ReadonlySet<number> = new Set([
+  0xef53, 0x58465342, 0x9123683e, 0x01021994, 0x794c7630,
+]);
+/** Where events report all changes of files, rescans are rarer by this factor. */
+const reportedFactor = 5;
+
 /** How often files that are being written are read again at the start. */
 const settleAttemptsMax = 20;
+
+/** `unsettled`: of a file. `reported`: events report whatever is written from now on. */
+type Seen = 'unsettled' | 'settled' | 'reported';
 
 /** The objects of each file. */
 type Contents = ReadonlyMap<string, ManifestObjects>;
@@ -27,7 +38,7 @@ interface ManifestSourceOptions {
   readonly directory: string;
   /** This node's name: only its Node is delivered, and endpoints on it are local. */
   readonly nodeName: string;
-  /** How often files are checked without an event. Default 2000. */
+  /** How often files are checked without an event where not all changes are one. Default 2000. */
   readonly rescanMs?: number;
 }
 
@@ -60,9 +71,13 @@ export class ManifestSource implements Source {
   #outage: string | undefined;
   readonly lookup: Lookup;
   #scannedAtMs: number | undefined;
+  /** The longest time until the next scan. */
+  readonly #patienceMs: Readonly<Record<Seen, number>>;
 
   constructor({ directory, nodeName, rescanMs = 2000 }: ManifestSourceOptions) {
     this.#path = directory;
+    const reported = reportedFactor * rescanMs;
+    this.#patienceMs = { unsettled: graceMs, settled: rescanMs, reported };
     this.lookup = new ManifestLookup(directory);
     this.#context = decodeContext(nodeName);
     this.#directory = new ManifestDirectory(directory, this.#context, this.#pacer);
@@ -72,16 +87,16 @@ export class ManifestSource implements Source {
   /** Rejects when the directory cannot be read at the start. */
   async run(sink: SourceSink, signal: AbortSignal): Promise<void> {
     try {
-      let unsettled = await this.#scan(new Set(), sink, 'fail');
-      for (let i = 0; unsettled && i < settleAttemptsMax && !signal.aborted; i += 1) {
-        unsettled = await this.#scan(await this.#watcher.next(signal, graceMs), sink, 'fail');
+      let seen = await this.#scan(new Set(), sink, 'fail');
+      for (let i = 0; seen === 'unsettled' && i < settleAttemptsMax && !signal.aborted; i += 1) {
+        seen = await this.#scan(await this.#watcher.next(signal, graceMs), sink, 'fail');
       }
       await this.#deliver(sink);
       for (const resource of resources) sink.synced(resource);
       while (!signal.aborted) {
-        const hinted = await this.#watcher.next(signal, unsettled ? graceMs : undefined);
+        const hinted = await this.#watcher.next(signal, this.#patienceMs[seen]);
         if (signal.aborted) return;
-        unsettled = await this.#scan(hinted, sink, 'survive');
+        seen = await this.#scan(hinted, sink, 'survive');
         await this.#deliver(sink);
       }
     } finally {
@@ -110,12 +125,11 @@ export class ManifestSource implements Source {
     return { silenceMs, missingMs: undefined, failure: this.#outage };
   }
 
-  /** Whether a file is unsettled. */
   async #scan(
     hinted: ReadonlySet<string>,
     sink: SourceSink,
     onOutage: 'fail' | 'survive',
-  ): Promise<boolean> {
+  ): Promise<Seen> {
     try {
       // Watches first and reads then, so that a change in between causes an event.
       const watched = this.#follow(await stat(this.#path, { bigint: true }), sink);
@@ -123,13 +137,21 @@ export class ManifestSource implements Source {
       for (const problem of problems) sink.problem(problem);
       if (watched === 'watched') this.#outage = undefined;
       this.#scannedAtMs = performance.now();
-      return state === 'unsettled';
+      if (state === 'unsettled') return state;
+      const isReported = state === 'plain' && watched === 'watched' && (await this.#isLocal());
+      return isReported ? 'reported' : 'settled';
     } catch (error) {
       const reason = describeFileError(error);
       if (onOutage === 'fail') throw unreadable(this.#path, reason);
       this.#report(sink, `${reason}; what was read last stays in force`);
-      return false;
+      return 'settled';
     }
+  }
+
+  /** The path has no symbolic links, and no other machine writes the directory. */
+  async #isLocal(): Promise<boolean> {
+    const isReal = (await realpath(this.#path)) === resolve(this.#path);
+    return isReal && local.has((await statfs(this.#path)).type);
   }
 
   #follow({ ino }: BigIntStats, sink: SourceSink): 'watched' | 'unwatched' {

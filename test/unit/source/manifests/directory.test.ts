@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdtempSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -43,7 +43,7 @@ describe('ManifestDirectory', () => {
     expect((await scan()).state).toBe('unsettled');
     expect(inForce()).toEqual(['10.96.0.1']);
     pass(1);
-    expect((await scan()).state).toBe('settled');
+    expect((await scan()).state).toBe('plain');
     expect(inForce()).toEqual([]);
   });
 
@@ -54,7 +54,7 @@ describe('ManifestDirectory', () => {
     writeFileSync(file(), service('10.96.0.2'));
     await scan();
     pass(graceMs);
-    expect((await scan()).state).toBe('settled');
+    expect((await scan()).state).toBe('plain');
     expect(inForce()).toEqual(['10.96.0.2']);
   });
 
@@ -66,13 +66,25 @@ describe('ManifestDirectory', () => {
     utimesSync(file(), new Date(), new Date());
     expect(await scan()).toEqual({ state: 'unsettled', problems: [] });
     pass(graceMs);
-    expect(await scan()).toMatchObject({ state: 'settled', problems: [{}] });
+    expect(await scan()).toMatchObject({ state: 'plain', problems: [{}] });
     expect(inForce()).toEqual(['10.96.0.1']);
+  });
+
+  it.each([
+    ['a symbolic link', symlinkSync],
+    ['a file with another name', linkSync],
+  ])('is not plain with %s, into which others may write elsewhere', async (_, link) => {
+    link(file(), join(lab.path, 'b.yaml'));
+    expect((await scan()).state).toBe('settled');
+    rmSync(join(lab.path, 'b.yaml'));
+    await scan();
+    pass(graceMs);
+    expect((await scan()).state).toBe('plain');
   });
 
   it('applies a file without objects', async () => {
     writeFileSync(file(), '---\n');
-    expect((await scan()).state).toBe('settled');
+    expect((await scan()).state).toBe('plain');
     expect(inForce()).toEqual([]);
   });
 
