@@ -234,6 +234,7 @@ const rows = {
       'Two minutes without even a bookmark.',
       '[Runbook](runbook.md#a-watch-is-silent).',
     ],
+    ['Watch delivers again', 'info', 'resource, seconds', '`seconds`: how long it was silent.'],
     ['Using list method', 'info', 'resource, method', 'As a stream or in pages.'],
     [
       'Falling back to list method',
@@ -456,6 +457,7 @@ const rows = {
       'When it is full, new connections are dropped.',
       '[Runbook](runbook.md#connection-tracking-is-full).',
     ],
+    ['Conntrack table has room again', 'info', 'entries, limit', 'For five minutes.'],
     ['Conntrack cleanup done', 'debug', 'family, protocol, examined, deleted, durationMs'],
     ['Deleted conntrack entry', 'trace', 'family, entry'],
     [

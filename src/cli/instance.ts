@@ -54,9 +54,19 @@ export async function holdNamespaceForCleanup(ignoreOther: boolean): Promise<voi
   if (result.kind === 'taken') throw takenError(result, 'it would write its rules again');
 }
 
-/** As `holdNamespaceForCleanup`, for a pod that may be started while the proxy's is being ended. */
-export async function holdNamespaceForRemoval(): Promise<void> {
-  const result = await takeInstanceLock({ waitMs: patienceMs });
+/**
+ * As `holdNamespaceForCleanup`, for a pod that may be started while the proxy's is being ended.
+ * `print` gets a line if it waits for that.
+ */
+export async function holdNamespaceForRemoval(
+  print: (line: string) => void,
+  options: Partial<InstanceLockOptions> = {},
+): Promise<void> {
+  const waiting: InstanceLockOptions['waiting'] = (holder) =>
+    print(
+      `Waiting ${patienceMs / 1000} s at most for another Fairlead to end: ${formatHolder(holder)}`,
+    );
+  const result = await takeInstanceLock({ waitMs: patienceMs, waiting, ...options });
   if (result.kind !== 'taken') return;
   const other = formatHolder(result.holder);
   throw new Error(`a Fairlead runs here, and needs its tables: ${other}. Stop it first`);

@@ -17,7 +17,9 @@ import { listOrRemove, ofFeatures, ofMode, type Print, type Removal } from './re
 
 export const run: Run = async ({ values }, io) => {
   const how = values['dry-run'] ? 'list' : 'remove';
-  if (how === 'remove') await holdNamespaceForRemoval();
+  if (how === 'remove') {
+    await holdNamespaceForRemoval((line) => io.stderr.write(`${line}\n`));
+  }
   const kernel = openKernel();
   const removals = tableRemovals(kernel, availableModes(), connectTimeHere(hostFiles()));
   const print = (line: string) => io.stdout.write(`${line}\n`);

@@ -78,7 +78,10 @@ class Warner {
     const now = this.#options.clock.now();
     const isOld = now - this.#reportedAtMs >= repeatMs;
     if (level === 0 || (level <= this.#reportedLevel && !isOld)) {
-      if (isOld) this.#reportedLevel = 0;
+      if (isOld && this.#reportedLevel > 0) {
+        this.#reportedLevel = 0;
+        this.#options.log.info({ ...use }, 'Conntrack table has room again');
+      }
       return;
     }
     this.#reportedLevel = level;

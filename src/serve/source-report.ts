@@ -45,6 +45,8 @@ export class SourceReport {
   readonly #methods = new Map<Watched, ListMethod>();
   /** When to report each resource next, in milliseconds since its trouble began. */
   readonly #dueMs = new Map<Watched, number>();
+  /** How long watches that were reported as silent have been so. */
+  readonly #silentMs = new Map<Watched, number>();
   /** Problems of watches that are not reported yet: perhaps the server is gone. */
   #held: SourceProblem[] = [];
   #outage: Outage | undefined;
@@ -110,10 +112,20 @@ export class SourceReport {
       } else if (silenceMs > staleAfterMs && !isOut) {
         const err = failure ?? 'the API server sends nothing';
         this.#report(resource, silenceMs, err, 'Watch is silent');
+        this.#silentMs.set(resource, silenceMs);
       } else {
         this.#dueMs.delete(resource);
+        if (silenceMs <= staleAfterMs) this.#reportHeard(resource);
       }
     }
+  }
+
+  #reportHeard(resource: Watched): void {
+    const silentMs = this.#silentMs.get(resource);
+    if (silentMs === undefined) return;
+    this.#silentMs.delete(resource);
+    const seconds = Math.round(silentMs / 1000);
+    this.#options.log.info({ resource, seconds }, 'Watch delivers again');
   }
 
   /** Reports its begin, from time to time that it lasts, and its end. Returns whether it lasts. */

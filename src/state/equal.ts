@@ -86,6 +86,7 @@ export const sameService = equality<Service>({
   affinityTimeoutSeconds: 'is',
   rulesOnly: 'is',
   isFastPathOff: 'is',
+  hasSelector: 'is',
   balancing: equality<Balancing>({ balance: 'is', slowStartMs: 'is' }),
   detection: equality<Detection>({ mode: 'is', probes: 'is' }),
   endings: equality<Endings>({ endAfterMs: 'is', maxAgeMs: 'is', keepsFlows: 'is' }),

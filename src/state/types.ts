@@ -54,6 +54,8 @@ export interface Service {
    * empty. Undefined: it waits for none.
    */
   readonly awaitedLoadBalancer: string | undefined;
+  /** Pods that it selects are its endpoints. */
+  readonly hasSelector?: true;
   readonly ports: List<ServicePort>;
 }
 

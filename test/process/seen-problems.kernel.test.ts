@@ -77,15 +77,37 @@ test('problems names what the machine, its sockets and its connections do, until
   }
   await isQuiet();
 
-  const toSilent = {
-    protocol: 'TCP',
-    to: { address: silent, port: 80 },
-    timeoutMs: paced(700),
-  } as const;
-  const tried = await lab.actors['pod-b'].connect(toSilent, 6);
-  expect(new Set(tried.map(({ outcome }) => outcome.kind))).toEqual(new Set(['timeout']));
+  const met = async (address: string) => {
+    const to = { protocol: 'TCP', to: { address, port: 80 }, timeoutMs: paced(700) } as const;
+    const tried = await lab.actors['pod-b'].connect(to, 6);
+    return [...new Set(tried.map(({ outcome }) => outcome.kind))];
+  };
+  expect(await met(silent)).toEqual(['timeout']);
   await isSaid(/^silent endpoint_silent: Endpoint 10\.244\.2\.77:8080 .* seen since /);
   await run('conntrack', ['-D', '--orig-dst', silent]);
+  await isQuiet();
+
+  // As Docker does, and as a firewall that denies a pod.
+  const foreign = (rules: string) =>
+    run('nft', ['-f', '-'], `table inet foreign { set denied { type ipv4_addr; }; ${rules}; }`);
+  await foreign(
+    'chain through { type filter hook forward priority 0; policy drop; iifname "docker0" accept; }',
+  );
+  await isSaid(
+    /^taken rule_in_the_way: Chain inet foreign through .* drops packets of pods of this/,
+  );
+  expect(await met(clusterIp(51).IPv4)).toEqual(['timeout']);
+  await run('nft', ['delete', 'table', 'inet', 'foreign']);
+  await isQuiet();
+  await foreign(
+    'chain pre { type filter hook prerouting priority -300; ip saddr @denied tcp dport 80 drop; }',
+  );
+  await run('nft', ['add', 'element', 'inet', 'foreign', 'denied', `{ ${POD_B_IP.IPv4} }`]);
+  await isSaid(
+    /^This node: pod 10\.244\.1\.3 does not reach default\/.* of chain inet foreign pre/,
+  );
+  expect(await met(clusterIp(51).IPv4)).toEqual(['timeout']);
+  await run('nft', ['delete', 'table', 'inet', 'foreign']);
   await isQuiet();
 
   await sysctl('net.ipv4.ip_forward=0');

@@ -34,12 +34,13 @@ export function emptyProblem(
   { key, name, namespace }: Pick<Service, 'key' | 'name' | 'namespace'>,
 ): Problem | undefined {
   const slices = state.slices(key);
+  const hasSelector = state.service(key)?.hasSelector;
   if (slices.some(({ length }) => length > 0)) return undefined;
   if (slices.length > 0) {
-    return {
-      reason: 'no_endpoints',
-      text: () => 'Its EndpointSlices name no endpoint: its selector matches no pod.',
-    };
+    const selected = 'Its EndpointSlices name no endpoint: its selector matches no pod.';
+    const made =
+      'Its EndpointSlices name no endpoint: it has no selector, and another program makes them.';
+    return { reason: 'no_endpoints', text: () => (hasSelector ? selected : made) };
   }
   const unused = state.unusedSlices(key);
   if (unused.length > 0) {
@@ -56,10 +57,10 @@ export function emptyProblem(
         ? ''
         : ` EndpointSlice ${near.slice} is of ${near.service}, which is no Service here: its ` +
           'label kubernetes.io/service-name may be mistyped.';
-    return (
-      'No EndpointSlice belongs to it: it has no selector, nothing makes EndpointSlices, or none ' +
-      `has the label kubernetes.io/service-name: ${name}.${meant}`
-    );
+    const why = hasSelector
+      ? 'although it has a selector: kube-controller-manager has made'
+      : 'and it has no selector: another program has made';
+    return `No EndpointSlice belongs to it, ${why} none with the label kubernetes.io/service-name: ${name}.${meant}`;
   };
   return { reason: 'no_slices', text };
 }

@@ -1,6 +1,6 @@
 /**
  * What EndpointSlices say that cannot be true together. All of them are compared when answers and
- * metrics ask, seldom enough that it takes no more than a ten-thousandth of a core; never for a
+ * metrics ask, seldom enough that it takes no more than a five-thousandth of a core; never for a
  * packet or a change.
  */
 import { counted } from '../../ask/words.ts';
@@ -29,7 +29,7 @@ interface Known {
 }
 
 /** How long a survey serves, and the shortest pause after it, in multiples of its duration. */
-const kept = { keepMs: 10_000, restFactor: 10_000 } as const;
+const kept = { keepMs: 10_000, restFactor: 5000 } as const;
 /** The most endpoints that are compared with each other in one pass, for memory. */
 const comparedMax = 1 << 14;
 /** The most endpoints of a Service that are named. */

@@ -90,6 +90,7 @@ export function* serviceInSteps(
     endings: decodeEndings(asked),
     awaitedLoadBalancer:
       type === 'LoadBalancer' ? decodeAwaited(fields, spec, opened.raw.status) : undefined,
+    ...(Object.keys(objectOf(spec.selector)).length > 0 && { hasSelector: true as const }),
     ports: yield* decodePorts(fields, spec.ports, strings),
   };
   return { record, problems: fields.problems };

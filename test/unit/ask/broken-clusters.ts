@@ -66,6 +66,7 @@ kind: Service
 metadata: { name: web, namespace: default, uid: u ${metadata && `, ${metadata}`} }
 spec:
   clusterIP: 10.96.0.1
+  selector: { app: web }
   ports: [{ name: http, port: 80, targetPort: 8080, nodePort: 30080 }]
   type: LoadBalancer
   ${spec}
@@ -141,8 +142,8 @@ export const brokenClusters = described(
     to: 'default/web:80',
     outcome: 'rejected',
     cause:
-      'No EndpointSlice belongs to it: it has no selector, nothing makes EndpointSlices, or none ' +
-      'has the label kubernetes.io/service-name: web.',
+      'No EndpointSlice belongs to it, although it has a selector: kube-controller-manager has made ' +
+      'none with the label kubernetes.io/service-name: web.',
   },
   {
     name: 'an endpoint is the ClusterIP of another Service',

@@ -220,6 +220,12 @@ export const situations: readonly BrokenCluster[] = [
   row('an older Service has the balancer', 'loadBalancerIP 203.0.113.80:80, which default/shop', {
     ...of(aged(usual, younger), aged(shop(here), older).replace('.113.81', '.113.80')),
   }),
+  row('no program makes slices', 'and it has no selector: another program has made none', {
+    ...of(web().replace('selector: { app: web }', '')),
+  }),
+  row('another program names no endpoint', 'no selector, and another program makes them', {
+    ...of(web().replace('selector: { app: web }', ''), endpoints('  []')),
+  }),
   row('the last endpoint goes', 'its selector matches no pod', later(endpoints('  []'))),
   row('the label of a slice is changed', 'No EndpointSlice belongs to it', {
     changes: (app) => app.source.say({ kind: 'slice-gone', key: 'default/web-1' }),

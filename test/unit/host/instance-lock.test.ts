@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { resolve } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { holdNamespace } from '../../../src/cli/instance.ts';
+import { holdNamespace, holdNamespaceForRemoval } from '../../../src/cli/instance.ts';
 import {
   formatHolder,
   type Holder,
@@ -206,4 +206,13 @@ test('a start that is stopped while it waits for the lock is not a failure', asy
   // It says that it waits.
   const log = loggerTo({ write: () => void setImmediate(() => stop.abort()) }, 0);
   await holdNamespace(log, { name, signal: stop.signal, ignoreOther: false });
+});
+
+test('a removal names the process for whose end it waits', async () => {
+  const name = freshName();
+  await take(name);
+  const printed: string[] = [];
+  const removal = holdNamespaceForRemoval((line) => printed.push(line), { name, waitMs: 300 });
+  await expect(removal).rejects.toThrow(`process ${process.pid}, since `);
+  expect(printed).toEqual([expect.stringContaining(`to end: process ${process.pid}, since `)]);
 });

@@ -123,6 +123,17 @@ describe('the check of the connection tracking table', () => {
     ]);
     await clock.pass(70_000);
     expect(notes).toHaveLength(2);
+    machine.entries = 700;
+    await clock.pass(4 * 60_000);
+    expect(lines).toHaveLength(2);
+    await clock.pass(10 * 60_000);
+    const over = {
+      level: 'info',
+      msg: 'Conntrack table has room again',
+      entries: 700,
+      limit: 1000,
+    };
+    expect(lines.slice(2)).toMatchObject([over]);
     await stop();
   });
 

@@ -76,6 +76,7 @@ describe('a silent watch', () => {
     expect(lines.map(({ level, seconds, msg }) => `${level} ${seconds} ${msg}`)).toEqual([
       'error 121 Watch is silent',
       'error 243 Watch is silent',
+      'info 243 Watch delivers again',
       'error 121 Watch is silent',
     ]);
   });

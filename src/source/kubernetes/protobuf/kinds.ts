@@ -55,6 +55,7 @@ const clientIPConfig = message(int32(1, 'timeoutSeconds'));
 
 const serviceSpec = message(
   repeated(entriesMax.ports, position(1, 'ports')),
+  nested(2, 'selector', message(text(1, 'key'))),
   text(3, 'clusterIP'),
   common(4, 'type'),
   repeated(entriesMax.addresses, text(5, 'externalIPs')),
