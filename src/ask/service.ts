@@ -20,6 +20,8 @@ import { outcomesSchema } from './traffic.ts';
 
 const serviceType = oneOf('ClusterIP', 'NodePort', 'LoadBalancer');
 
+const policyName = oneOf('Cluster', 'Local');
+
 export const stateName = oneOf('in force', 'waiting', 'set aside');
 
 const reasons = list(reasonName);
@@ -37,6 +39,10 @@ const listed = object({
   type: field(serviceType),
   clusterIPs: field(list(text)),
   externalIPs: field(list(text), 'Addresses of load balancers first.'),
+  created: maybe(time),
+  internalTrafficPolicy: field(policyName),
+  externalTrafficPolicy: field(policyName),
+  affinitySeconds: maybe(count, 'With session affinity.'),
   ports: field(list(port), 'The first hundred.'),
   endpoints: field(count, 'In its EndpointSlices, all families.'),
   used: field(count, 'Endpoints in use, of the port that has the fewest.'),
@@ -162,8 +168,8 @@ export const serviceSchema = answer('Service', {
   type: field(serviceType),
   created: maybe(time),
   clusterIPs: field(list(text)),
-  internalTrafficPolicy: field(oneOf('Cluster', 'Local')),
-  externalTrafficPolicy: field(oneOf('Cluster', 'Local')),
+  internalTrafficPolicy: field(policyName),
+  externalTrafficPolicy: field(policyName),
   affinitySeconds: maybe(count, 'With session affinity.'),
   sourceRanges: field(list(text), '`loadBalancerSourceRanges`.'),
   healthCheckNodePort: maybe(count),

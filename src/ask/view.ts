@@ -27,8 +27,11 @@ export type Cell = Part | readonly Part[] | undefined;
 
 export interface Column {
   readonly name: string;
-  /** `number`: aligned right. `wide`: in a terminal with -o wide only. */
-  readonly kind?: 'number' | 'wide';
+  /**
+   * `number`: aligned right. `wide`: in a terminal with -o wide only, and in a browser if a cell is
+   * filled. `terminal`: as `wide`, but never in a browser.
+   */
+  readonly kind?: 'number' | 'wide' | 'terminal';
 }
 
 export interface Table<Row = readonly Cell[]> {

@@ -49,7 +49,9 @@ export function factsText(facts: readonly Fact[]): string {
 }
 
 function tableText({ columns, rest, rows }: Table, form = standard): string {
-  const isShown = columns.map(({ kind }) => kind !== 'wide' || form.wide);
+  const isShown = columns.map(({ kind }) => {
+    return form.wide || (kind !== 'wide' && kind !== 'terminal');
+  });
   const table = rows.map((row) => row.filter((_, i) => isShown[i]));
   const heads = columns.filter((_, i) => isShown[i]).map(({ name }) => name.toUpperCase());
   return columnsText(form.headings ? [heads, ...table] : table) + lines(rest ? [rest] : []);

@@ -42,6 +42,9 @@ export function servicesTable({ items }: ServiceList): Table<LastingRow> {
       { name: 'Used', kind: 'number' },
       { name: 'State' },
       { name: 'External-IP', kind: 'wide' },
+      { name: 'Policies', kind: 'wide' },
+      { name: 'Affinity', kind: 'wide' },
+      { name: 'Created', kind: 'terminal' },
     ],
     headAt: 1,
     rows: items.map((item) => serviceRows.of(item, '', serviceCells)),
@@ -54,6 +57,11 @@ const serviceRows = new MadeOnce<LastingRow>();
 
 function serviceCells(item: Listed): LastingRow {
   const { clusterIPs, endpoints, externalIPs, name, namespace, reasons, type, used } = item;
+  const { affinitySeconds: affinity, created } = item;
+  const local = [
+    ...(item.internalTrafficPolicy === 'Local' ? ['internal'] : []),
+    ...(item.externalTrafficPolicy === 'Local' ? ['external'] : []),
+  ];
   const state = stateWords(item);
   return lasts([
     { text: namespace, names: { namespace } },
@@ -64,6 +72,9 @@ function serviceCells(item: Listed): LastingRow {
     `${used}/${endpoints}`,
     reasons.length > 0 ? bad(state) : state,
     externalIPs.length === 0 ? none : externalIPs.join(','),
+    local.length === 0 ? none : `Local ${local.join(',')}`,
+    affinity === undefined ? none : `${affinity}s`,
+    created === undefined ? none : { time: created },
   ]);
 }
 

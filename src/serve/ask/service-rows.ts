@@ -66,6 +66,10 @@ function headOf({ clusterIPs, externalIPs, loadBalancerIPs, ...service }: Servic
     externalIPs: texts(
       [...loadBalancerIPs.slice(0, portsMax), ...externalIPs.slice(0, portsMax)].slice(0, portsMax),
     ),
+    ...(service.createdMs > 0 && { created: new Date(service.createdMs).toISOString() }),
+    internalTrafficPolicy: service.internalTrafficPolicy,
+    externalTrafficPolicy: service.externalTrafficPolicy,
+    ...(service.affinityTimeoutSeconds > 0 && { affinitySeconds: service.affinityTimeoutSeconds }),
     ports: service.ports.slice(0, portsMax).map(({ name, nodePort, port, protocol }) => {
       return { name, protocol, port, ...(nodePort === 0 ? {} : { nodePort }) };
     }),

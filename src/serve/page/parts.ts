@@ -35,7 +35,7 @@ function blockHtml(block: Block, nowMs: number): Content {
 /** A table with a title. The cell at `headAt` is the heading of its row. */
 export function table({ columns, headAt = 0, rest, rows, title }: Table, nowMs: number): Html {
   const shown = columns.flatMap(({ kind }, i) =>
-    kind === 'wide' && !rows.some((row) => isFilled(row[i])) ? [] : [i],
+    kind === 'terminal' || (kind === 'wide' && !rows.some((row) => isFilled(row[i]))) ? [] : [i],
   );
   const content = grid({
     title,

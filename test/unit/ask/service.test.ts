@@ -225,13 +225,13 @@ describe('fairlead service show', () => {
     [
       'shows a Service without EndpointSlices',
       [{ kind: 'service', service: service() }],
-      'No EndpointSlice belongs to it: it has no selector, nothing makes ' +
-        'EndpointSlices, or none has the label kubernetes.io/service-name: web.',
+      'No EndpointSlice belongs to it, and it has no selector: another program has made none with ' +
+        'the label kubernetes.io/service-name: web.',
     ],
     [
       'without endpoints',
       web({}),
-      'Its EndpointSlices name no endpoint: its selector matches no pod.',
+      'Its EndpointSlices name no endpoint: it has no selector, and another program makes them.',
     ],
     [
       'without a ready endpoint',
@@ -459,6 +459,16 @@ describe('fairlead service list', () => {
       ['a', 'api', 'ClusterIP', '10.96.0.8', '80/TCP', '0/0', 'no slices'],
       ['ns', 'web', 'ClusterIP', '10.96.0.1', '80/TCP', '1/2', 'in force'],
       [''],
+    ]);
+  });
+
+  it('shows addresses, policies, affinity and the time of creation with -o wide', async () => {
+    const policies = { internalTrafficPolicy: 'Local', affinityTimeoutSeconds: 600 } as const;
+    const own = service({ ...policies, externalIPs: ['203.0.113.7'], createdMs: 1000 });
+    await running({ kind: 'service', service: own }, ...web({ '10.244.0.2': ready }).slice(1));
+    const { stdout } = await said(app, 'service', 'list', '-o', 'wide', '--no-headers');
+    expect(stdout.trim().split(/ {2,}/).slice(7)).toEqual([
+      ...['203.0.113.7', 'Local internal', '600s', expect.stringMatching(/^1970-01-01.00:00:01/)],
     ]);
   });
 

@@ -13,7 +13,7 @@ const total = 85_800;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2700,
-  'docs/api.md': 3260,
+  'docs/api.md': 3270,
   'docs/balancing.md': 1730,
   'docs/configuration.md': 3030,
   'docs/connect-time.md': 1450,
@@ -22,7 +22,7 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/internals/reliability.md': 1900,
   'docs/kubectl-plugin.md': 1100,
   'docs/limits.md': 2680,
-  'docs/logs.md': 3400,
+  'docs/logs.md': 3410,
   'docs/metrics.md': 2200,
   'docs/migrating.md': 2300,
   'docs/operating.md': 2050,
