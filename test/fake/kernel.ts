@@ -80,6 +80,7 @@ const foreignPort = 0xffff;
 const noRules = { made: new Map<number, number>(), gone: new Map<number, GoneRule>() } as const;
 
 interface Watch {
+  readonly port: number;
   readonly ids: readonly string[];
   readonly changed: TableWatcher['changed'];
 }
@@ -155,14 +156,14 @@ export class FakeKernel implements Kernel {
     return this.applyNow(ops);
   }
 
-  /** `apply` without its delay. */
-  applyNow(buffer: Uint8Array): ApplyResult {
+  /** `apply` without its delay, of the process that has this port. */
+  applyNow(buffer: Uint8Array, port = this.#port): ApplyResult {
     let partly = false;
     const handles = new Map<number, number>();
     const gone = new Map<number, GoneRule>();
     for (const run of runsOf([...readRecords(kernelOps, buffer)])) {
       const { failures, writes, ...rules } =
-        run.family === 'nft' ? this.#transact(run) : { ...this.#attempt(run), ...noRules };
+        run.family === 'nft' ? this.#transact(run, port) : { ...this.#attempt(run), ...noRules };
       this.writes += writes;
       partly ||= writes > 0;
       if (failures.length > 0) return { kind: 'failed', failures, partly };
@@ -201,8 +202,13 @@ export class FakeKernel implements Kernel {
     return port === this.#port;
   }
 
-  watch(tables: readonly TableName[], { changed }: TableWatcher): () => void {
+  watch(
+    tables: readonly TableName[],
+    { changed }: Pick<TableWatcher, 'changed'>,
+    port = this.#port,
+  ): () => void {
     const watch: Watch = {
+      port,
       ids: tables.map(({ family, table }) => tableId(family, table)),
       changed,
     };
@@ -226,22 +232,20 @@ export class FakeKernel implements Kernel {
     }
   }
 
-  /** Ends our process and starts another one. Tables of the first have no owner then. */
+  /** Ends our process and starts another one. */
   restart(): void {
-    this.succeed()();
+    this.exit(this.#port);
+    this.#port += 1;
   }
 
-  /** Starts another process while ours still has its socket, until what is returned is called. */
-  succeed(): () => void {
-    const port = this.#port;
-    this.#port += 1;
-    return () => {
-      this.release(port);
-      for (const [id, table] of this.#tables) {
-        if (table.owner !== port) continue;
-        this.#tables.set(id, { ...table, owner: 0, flags: table.flags & ~NFT_TABLE.OWNER });
-      }
-    };
+  /** The process that has this port ends. Its tables have no owner then. */
+  exit(port: number): void {
+    this.release(port);
+    for (const watch of this.#watches) if (watch.port === port) this.#watches.delete(watch);
+    for (const [id, table] of this.#tables) {
+      if (table.owner !== port) continue;
+      this.#tables.set(id, { ...table, owner: 0, flags: table.flags & ~NFT_TABLE.OWNER });
+    }
   }
 
   /** Makes the next batch that fits the description fail; nothing of it is applied. */
@@ -274,7 +278,7 @@ export class FakeKernel implements Kernel {
         run.family === 'nft' ? this.#commit(run, foreignPort) : this.#untroubled(run);
       const [failure] = failures;
       if (failure !== undefined) throw new Error(`refused: ${JSON.stringify(failure)}`);
-      if (run.family === 'nft') this.#tell(run.ops);
+      if (run.family === 'nft') this.#tell(run.ops, foreignPort);
     }
   }
 
@@ -300,9 +304,12 @@ export class FakeKernel implements Kernel {
     this.#generation += 1;
   }
 
-  #tell(ops: readonly NftOp[]): void {
+  /** Reports a transaction to all processes but the one that has made it. */
+  #tell(ops: readonly NftOp[], port: number): void {
+    const watches = [...this.#watches].filter((watch) => watch.port !== port);
+    if (watches.length === 0) return;
     const changed = ops.flatMap((op) => ('table' in op ? [tableId(op.family, op.table)] : []));
-    for (const watch of this.#watches) {
+    for (const watch of watches) {
       const isIt = watch.ids.some((id) => changed.includes(id));
       if (isIt) queueMicrotask(() => watch.changed({ program: 'meddler', pid: 1 }));
     }
@@ -369,10 +376,11 @@ export class FakeKernel implements Kernel {
   }
 
   /** A run of nft ops, with the faults that a test asked for. */
-  #transact(run: NftRun): Outcomes & Commit {
+  #transact(run: NftRun, port: number): Outcomes & Commit {
     const injected = this.#injected(run);
-    const commit = injected === undefined ? this.#commit(run) : refused([injected]);
+    const commit = injected === undefined ? this.#commit(run, port) : refused([injected]);
     if (commit.failures.length > 0) return { ...commit, writes: 0 };
+    this.#tell(run.ops, port);
     this.commits += 1;
     return { ...commit, writes: run.ops.reduce((sum, op) => sum + writesOf(op), 0) };
   }
@@ -430,7 +438,7 @@ export class FakeKernel implements Kernel {
   }
 
   /** Applies all, or nothing and returns why. */
-  #commit({ ops, first: start }: NftRun, port = this.#port): Commit {
+  #commit({ ops, first: start }: NftRun, port: number): Commit {
     const { transaction, failures } = this.#run(ops, start, port, 'at the end');
     if (failures.length === 0) {
       if (transaction.changed) this.#generation += 1;

@@ -1,7 +1,17 @@
 /** Sockets of mode userspace that are only recorded and not opened. They can be of SCTP, too. */
-import type { ServedFrontend } from '../../src/modes/sockets/frontends.ts';
+import { ModePlanner } from '../../src/modes/planner.ts';
+import type { ProxyMode } from '../../src/modes/proxy-mode.ts';
+import { Balancer } from '../../src/modes/sockets/balancer.ts';
+import { frontendId, type ServedFrontend } from '../../src/modes/sockets/frontends.ts';
+import { Memories } from '../../src/modes/sockets/memory.ts';
 import type { Refusal, Sockets } from '../../src/modes/sockets/switchboard.ts';
+import { Traffic } from '../../src/modes/sockets/traffic.ts';
+import { UserspaceBackend, type UserspaceTypes } from '../../src/modes/userspace/backend.ts';
+import { userspaceMode } from '../../src/modes/userspace/mode.ts';
 import type { Family } from '../../src/net/address.ts';
+import { EndpointList } from '../../src/net/endpoint-list.ts';
+import { address } from '../unit/state/build.ts';
+import type { Packet } from './nft-packet.ts';
 
 export class WrittenSockets implements Sockets {
   readonly #open = new Map<string, ServedFrontend>();
@@ -37,7 +47,41 @@ export class WrittenSockets implements Sockets {
     return false;
   }
 
+  closeAll(): void {
+    this.#open.clear();
+  }
+
+  /** Where connections of the client lead, perhaps nowhere; undefined: no socket listens. */
+  poolOf(
+    { daddr, dport, protocol }: Pick<Packet, 'daddr' | 'dport' | 'protocol'>,
+    client: string,
+  ): EndpointList | undefined {
+    const to = address(daddr);
+    const frontend = this.get(frontendId(to, protocol, dport));
+    if (frontend === undefined) return undefined;
+    const first = new Balancer(frontend, new Memories(), new Traffic()).first(client);
+    return first?.pool ?? EndpointList.empty[to.family];
+  }
+
   texts(): string[] {
     return [...this.#open.values()].map(({ contender: _, ...one }) => JSON.stringify(one)).sort();
   }
+}
+
+/** The mode with these sockets. */
+export function userspaceWith(sockets: WrittenSockets): ProxyMode {
+  const mode = userspaceMode();
+  return {
+    ...mode,
+    planner: (config, environment) =>
+      new ModePlanner<UserspaceTypes>({
+        ...{ family: config.family, environment, bindsAddresses: true },
+        backend: () => new UserspaceBackend(config, sockets),
+      }),
+    cleanup: (kernel) => {
+      sockets.closeAll();
+      return mode.cleanup(kernel);
+    },
+    close: () => sockets.closeAll(),
+  };
 }

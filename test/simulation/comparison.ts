@@ -1,25 +1,38 @@
 /** States of kernels and answers as lines, and what differs in them. */
+import { type Family, families, formatEndpoint } from '../../src/net/address.ts';
 import type { FakeKernel } from '../fake/kernel.ts';
+import type { WrittenSockets } from '../fake/sockets.ts';
 
 /**
  * The state, without what depends on the past: the places of endpoints in their pool, and what
  * packets have written, which is the endpoint of a client. Tables of iptables stay when our rules
  * in them go: other programs may use them, and so does what is in the kubelet's chain.
  */
-export function linesOf(kernel: FakeKernel): string[] {
+export function linesOf(kernel: FakeKernel, sockets: WrittenSockets): string[] {
   const learned = /^\s+[\da-f.:]+ : \S+ \. \d+$/;
   const placed = /^(\s+.* \. )\d+( : \S+ \. \d+)$/;
   const shared = /^ *(|\}|policy .*|type .* hook .*|chain [A-Z]+ \{|table ip6? [a-z]+ \{)$/;
   const ofKubelet = / KUBE-FIREWALL\b|"block incoming localnet connections"/;
-  const addresses = kernel.links.texts('kube-ipvs0') ?? [];
+  const addresses = ['kube-ipvs0', 'fairlead0'].flatMap((one) => kernel.links.texts(one) ?? []);
   // What their maps hold depends on a secret, and on past refusals.
   const programs = Array.from(kernel.bpf.links, (link) => JSON.stringify(link));
   return `${kernel.ruleset()}${kernel.ipvs.text()}`
     .split('\n')
     .filter((line) => ![learned, shared, ofKubelet].some((kind) => kind.test(line)))
     .map((line) => line.replace(placed, '$1*$2'))
-    .concat(addresses, programs)
+    .concat(
+      addresses,
+      programs,
+      families.flatMap((family) => socketsOf(sockets, family)),
+    )
     .sort();
+}
+
+function socketsOf(sockets: WrittenSockets, family: Family): string[] {
+  return Array.from(sockets.frontends(family), ({ address, pools, port, protocol }) => {
+    const ends = Object.entries(pools).map(([from, pool]) => [from, pool.texts().sort()]);
+    return `${protocol} ${formatEndpoint(address.bytes, port)} ${JSON.stringify(ends)}`;
+  });
 }
 
 /** The words of a text, in an order that does not depend on theirs. */

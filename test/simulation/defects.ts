@@ -490,16 +490,28 @@ export const defects: readonly Defect[] = [
     to: "(await kernel.dump({ kind: 'tablesDump', family })).records;",
   },
   {
-    name: 'the zone of the node changes, and Services with hints are not resolved again',
-    file: 'state/store.ts',
-    from: 'if (previous?.zone !== node.zone) this.#touchWith(({ zoneHints }) => zoneHints !== undefined);',
-    to: '',
-  },
-  {
     name: 'objects are compared with a list that may be older than what is known',
     file: 'source/kubernetes/paged-list.ts',
     from: "const query = { resourceVersion, resourceVersionMatch: 'NotOlderThan' };",
     to: "const query = { resourceVersion: '0' };",
+  },
+  {
+    name: 'whether an endpoint may be probed is judged when it is first followed',
+    file: 'failure-detection/ports.ts',
+    from: 'get exempt() {\n        return exemptions.reasonOf(address, port);\n      },',
+    to: 'exempt: exemptions.reasonOf(address, port),',
+  },
+  {
+    name: 'endpoints in ranges of Services are probed',
+    file: 'failure-detection/exemptions.ts',
+    from: "if (serviceCIDRs(address.family).some(isIn)) return 'it is in a ServiceCIDR';",
+    to: '',
+  },
+  {
+    name: 'endpoints outside the ranges of pods are probed',
+    file: 'failure-detection/exemptions.ts',
+    from: "return podCIDRs().some(isIn) ? undefined : 'it is in no pod CIDR that this node knows';",
+    to: 'return podCIDRs().some(isIn) ? undefined : undefined;',
   },
   {
     name: 'an endpoint that answers again gets no connections before a trial',

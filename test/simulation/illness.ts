@@ -16,6 +16,8 @@ interface IllnessOptions {
 export class Illness {
   readonly #options: IllnessOptions;
   readonly #ill = new Set<string>();
+  /** Addresses that the node has connected to; may be cleared. */
+  readonly probed = new Set<string>();
 
   constructor(options: IllnessOptions) {
     this.#options = options;
@@ -24,6 +26,7 @@ export class Illness {
   readonly connect: Connect = async ({ address }, timeoutMs) => {
     const { machine, random, time } = this.#options;
     const isIll = this.#ill.has(address);
+    this.probed.add(address);
     await time.sleep(isIll ? timeoutMs : 5 * random.next());
     if (machine.shortage === 'descriptors') {
       return { result: 'not_tried', isSent: false, code: 'EMFILE', error: 'too many open files' };

@@ -106,8 +106,7 @@ export class Machine {
   }
 
   /** One address comes or goes. */
-  moveAddress(): void {
-    const one = this.#random.pick(passing);
+  moveAddress(one = this.#random.pick(passing)): void {
     if (!this.#passing.delete(one)) this.#passing.add(one);
     for (const notify of [...this.#watchers]) notify(undefined);
   }

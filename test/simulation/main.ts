@@ -29,7 +29,7 @@ const { values } = parseArgs({
 });
 // Each seed has a process: the types are stripped once.
 process.env.NODE_COMPILE_CACHE ??= 'build/compile-cache';
-const modes: readonly ModeName[] = ['nftables', 'iptables', 'ipvs'];
+const modes: readonly ModeName[] = ['nftables', 'iptables', 'ipvs', 'userspace'];
 
 if (values.seed !== undefined) await one(Number(values.seed), values.mode as ModeName);
 else process.exitCode = (values.kept ? kept() : several(Number(values.minutes))) ? 0 : 1;

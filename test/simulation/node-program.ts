@@ -23,6 +23,7 @@ import type { Random } from '../chaos/random.ts';
 import { bpfDirectory } from '../fake/connect-time.ts';
 import { kernelRefusal } from '../fake/conntrack.ts';
 import { delivered, type FakeKernel } from '../fake/kernel.ts';
+import { userspaceWith, WrittenSockets } from '../fake/sockets.ts';
 import { type Machine, nodeName } from './machine.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
@@ -32,10 +33,10 @@ interface ProgramOptions {
   readonly kernel: FakeKernel;
   readonly conntrack: Conntrack;
   readonly machine: Machine;
-  /** It takes the lock of the network namespace first. */
-  readonly locks: boolean;
+  /** That of the network namespace. `ignored`: it runs although another process has it. */
+  readonly lock: 'none' | 'taken' | 'ignored';
   readonly connect: NonNullable<AppOptions['connect']>;
-  /** The port of its API server, which no other start has. */
+  /** The port of its API server, and of its netlink socket: no other start has it. */
   readonly port: number;
   /** Called after each batch that the kernel has applied or refused. */
   readonly written: (result: ApplyResult['kind']) => void;
@@ -76,7 +77,7 @@ export class Edge implements Kernel {
     this.lastOps = ops;
     this.#interrupt('batches');
     await this.#pass();
-    const result = this.#isShort() ? noMemory : this.#kernel.applyNow(ops);
+    const result = this.#isShort() ? noMemory : this.#kernel.applyNow(ops, this.#options.port);
     // What is only checked ends with an op that is refused.
     const isOnlyChecked = Buffer.from(ops).includes('fairlead-check');
     this.#options.written(isOnlyChecked ? 'applied' : result.kind);
@@ -101,11 +102,11 @@ export class Edge implements Kernel {
   }
 
   isOwn(port: number): boolean {
-    return this.#kernel.isOwn(port);
+    return port === this.#options.port;
   }
 
   watch(...[tables, watcher]: Parameters<Kernel['watch']>): () => void {
-    const stop = this.#kernel.watch(tables, this.#alive(watcher));
+    const stop = this.#kernel.watch(tables, this.#alive(watcher), this.#options.port);
     const end = (): void => {
       this.#watches.delete(fail);
       stop();
@@ -153,7 +154,7 @@ export class Edge implements Kernel {
   }
 
   close(): void {
-    if (!this.isDead) this.#kernel.close();
+    if (!this.isDead) this.#kernel.exit(this.#options.port);
   }
 
   #isShort(): boolean {
@@ -192,6 +193,8 @@ interface Answer {
 
 export class NodeProgram {
   readonly edge: Edge;
+  /** Those of mode userspace, which go with the process. */
+  readonly sockets = new WrittenSockets();
   readonly #options: ProgramOptions;
   readonly #stop = new AbortController();
   readonly #waiting = new Map<number, (answer: Answer) => void>();
@@ -224,10 +227,11 @@ export class NodeProgram {
 
   /** Rejects where the process would end with an error. */
   async start(): Promise<void> {
-    const { locks, log: write, port } = this.#options;
+    const { lock, log: write, port } = this.#options;
     const { signal } = this.#stop;
     const log = loggerTo({ write }, 0);
-    if (locks) await holdNamespace(log, { ignoreOther: false, signal, name: String(port) });
+    const ignoreOther = lock === 'ignored';
+    if (lock !== 'none') await holdNamespace(log, { ignoreOther, signal, name: String(port) });
     if (!signal.aborted) await this.#run(log);
   }
 
@@ -247,7 +251,7 @@ export class NodeProgram {
       turn: () => time.sleep(0),
       random: () => random.next(),
     };
-    const modes = builtModes();
+    const modes = new Map(builtModes()).set('userspace', userspaceWith(this.sockets));
     const addresses = new MachineAddresses({
       after: clock.after,
       read: machine.interfaces,
@@ -357,6 +361,7 @@ export class NodeProgram {
   /** As SIGKILL: nothing of it reaches anything any more. */
   kill(): void {
     this.edge.isDead = true;
+    this.sockets.closeAll();
     this.#stop.abort();
   }
 

@@ -7,6 +7,10 @@ import { nodeAddresses, nodeName } from './machine.ts';
 
 const serviceCount = 10;
 
+/** A Service that never changes, whose endpoints are probed, but one. */
+export const probedService = 3;
+export const noPodAddress = '192.0.2.50';
+
 /** A way to a Service that never changes, and the endpoints that may answer. */
 export interface SteadyFlow {
   readonly from: 'pod' | 'node' | 'outside';
@@ -55,6 +59,12 @@ export class ObjectLife {
       this.#store.apply(steadyService(n, this.#detects && n === 0 ? detection('eject') : {}));
       for (const family of ['IPv4', 'IPv6'] as const) this.#store.apply(steadySlice(n, family));
     }
+    if (this.#detects) {
+      const { endpoints, ...slice } = steadySlice(probedService, 'IPv4') as { endpoints: Raw[] };
+      const noPod = { addresses: [noPodAddress] };
+      this.#store.apply(steadyService(probedService, detection('eject')));
+      this.#store.apply({ ...slice, endpoints: [...endpoints, noPod] });
+    }
     for (let n = 0; n < serviceCount / 2; n += 1) this.#edit(n);
   }
 
@@ -97,6 +107,12 @@ export class ObjectLife {
       spec: { podCIDR: podCIDRs[0], podCIDRs },
       status: { addresses },
     });
+  }
+
+  /** An address gets into a range of Services; undefined: it leaves that. */
+  cover(one: string | undefined): void {
+    if (one === undefined) this.#store.delete('servicecidrs', 'late');
+    else this.#store.apply(serviceCIDR('late', [`${one}/32`]));
   }
 
   /** Events that say nothing new: of an object that was never listed, or that is as it was. */

@@ -12,13 +12,13 @@ export interface KeptSeed {
 }
 
 export const keptSeeds: readonly [KeptSeed, ...KeptSeed[]] = [
-  { mode: 'nftables', seed: 3, hours: '1' },
-  { mode: 'nftables', seed: 1, hours: '0.5' },
-  { mode: 'nftables', seed: 2, hours: '1' },
+  { mode: 'nftables', seed: 3, hours: '0.5' },
+  { mode: 'nftables', seed: 1, hours: '0.2' },
+  { mode: 'nftables', seed: 2, hours: '0.5' },
+  { mode: 'nftables', seed: 23, hours: '0.4' },
   { mode: 'iptables', seed: 2, hours: '0.5' },
-  { mode: 'iptables', seed: 1, hours: '0.5' },
-  { mode: 'ipvs', seed: 1, hours: '0.5' },
+  { mode: 'iptables', seed: 1, hours: '0.2' },
+  { mode: 'ipvs', seed: 1, hours: '0.2' },
   { mode: 'ipvs', seed: 2, hours: '0.5' },
-  { mode: 'ipvs', seed: 10, hours: '1' },
-  { mode: 'ipvs', seed: 15, hours: '1' },
+  { mode: 'userspace', seed: 2, hours: '0.5' },
 ];

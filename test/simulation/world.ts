@@ -24,6 +24,7 @@ const events = [
   'stop',
   'handover',
   'second process',
+  'two processes',
   'lingering process',
   'descriptors short',
   'memory short',
@@ -54,8 +55,13 @@ export interface Subject {
   pass(ms: number): Promise<void>;
   /** Lets time pass until the promise is settled. */
   within(promise: Promise<void>, what: string): Promise<void>;
-  /** Makes a program on the same kernel, which does not run yet. */
-  another(): NodeProgram;
+  /**
+   * Makes a program on the same kernel, which does not run yet. Default: it waits for the lock that
+   * the running one has.
+   */
+  another(lock?: 'ignored'): NodeProgram;
+  /** The program goes as by SIGKILL, and the kernel has its socket for `lingersMs` more. */
+  leave(program: NodeProgram, lingersMs?: number): void;
   /** Ends the program. The kernel stays, and has the program's socket for `lingersMs` more. */
   end(how: 'kill' | 'stop', lingersMs?: number): Promise<void>;
   /** Another program runs: a new one, or this one, which starts. */
@@ -151,6 +157,9 @@ export class World {
         break;
       case 'second process':
         await this.#refused();
+        break;
+      case 'two processes':
+        await this.#runTwo();
         break;
       case 'lingering process':
         await this.#outlive(random.below(20_000));
@@ -253,7 +262,28 @@ export class World {
     if (!/another Fairlead runs in this network namespace/.test(words)) {
       subject.fail(`a second process is not refused: ${words}`);
     }
-    second.kill();
+    subject.leave(second);
+  }
+
+  /** A second process runs although the first one has the lock. After a while, one of them ends. */
+  async #runTwo(): Promise<void> {
+    const { life, random, subject } = this.#options;
+    const program = subject.another('ignored');
+    const starting = program.start();
+    starting.catch(() => {});
+    for (let i = random.below(8); i >= 0; i -= 1) {
+      await subject.pass(random.below(5000) * random.next());
+      life.step();
+    }
+    if (random.below(2) === 0) {
+      subject.leave(program);
+      return;
+    }
+    await subject.end(random.pick(['kill', 'stop']));
+    await subject.begin({ program, starting });
+    await subject.pass(random.below(20_000));
+    // It does not have the lock.
+    await this.#startAgain();
   }
 
   /** The program is killed, and something happens while the next one starts: often its end. */

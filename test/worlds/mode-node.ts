@@ -10,14 +10,7 @@ import { iptablesMode } from '../../src/modes/iptables/mode.ts';
 import { ipvsMode } from '../../src/modes/ipvs/mode.ts';
 import type { ModeConfig, ModeName } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/mode.ts';
-import { ModePlanner } from '../../src/modes/planner.ts';
 import type { ProxyMode } from '../../src/modes/proxy-mode.ts';
-import { Balancer } from '../../src/modes/sockets/balancer.ts';
-import { frontendId } from '../../src/modes/sockets/frontends.ts';
-import { Memories } from '../../src/modes/sockets/memory.ts';
-import { Traffic } from '../../src/modes/sockets/traffic.ts';
-import { UserspaceBackend, type UserspaceTypes } from '../../src/modes/userspace/backend.ts';
-import { userspaceMode } from '../../src/modes/userspace/mode.ts';
 import type { Family } from '../../src/net/address.ts';
 import type { EndpointList } from '../../src/net/endpoint-list.ts';
 import { decodeChange, decodeContext, goneChange, kindOf } from '../../src/source/decode.ts';
@@ -29,8 +22,8 @@ import { type Odds, oddsOf } from '../fake/chance.ts';
 import { bpfDirectory, endpointsAtConnectTime } from '../fake/connect-time.ts';
 import { FakeConntrack } from '../fake/conntrack.ts';
 import { FakeKernel } from '../fake/kernel.ts';
-import type { Packet } from '../fake/nft-packet.ts';
-import { WrittenSockets } from '../fake/sockets.ts';
+import type { Outcome, Packet } from '../fake/nft-packet.ts';
+import { userspaceWith, WrittenSockets } from '../fake/sockets.ts';
 import { address } from '../unit/state/build.ts';
 import { ToyClock } from '../unit/sync/double.ts';
 import { type Edit, interfaces, ownNode } from './worlds.ts';
@@ -190,22 +183,19 @@ export class ModeNode {
     const saddr = iif === undefined && this.isLocal(daddr) ? daddr : flow.saddr;
     const nodeAddresses = this.#interfaces;
     const packet = { ...flow, saddr, nodeAddresses, random: 0, isTrial };
-    const once = (chance?: Packet['chance']): string => {
-      const outcome = this.kernel.evaluate({ ...packet, ...(chance && { chance }) });
-      if (outcome.verdict !== 'accept') return outcome.verdict;
-      const end = outcome.translated ? outcome.to : 'untouched';
-      return outcome.masqueraded ? `${end} masqueraded` : end;
-    };
+    const once = (chance?: Packet['chance']): string =>
+      endOf(this.kernel.evaluate({ ...packet, ...(chance && { chance }) }));
     return isTrial ? oddsOf(once) : new Map([[once(), 1]]);
   }
 
   #bySocket({ daddr, dport, iif, protocol, saddr }: Flow): Odds {
-    const frontend = this.#sockets.get(frontendId(address(daddr), protocol, dport));
+    const pool = this.#sockets.poolOf(
+      { daddr, dport, protocol },
+      iif === undefined ? daddr : saddr,
+    );
     const isBound = this.kernel.links.isBound(daddr);
-    if (frontend === undefined) return new Map([[isBound ? 'reject' : 'untouched', 1]]);
-    const client = iif === undefined ? daddr : saddr;
-    const end = new Balancer(frontend, new Memories(), new Traffic()).first(client);
-    if (end !== undefined) return oddsOfPool(end.pool, ' masqueraded');
+    if (pool === undefined) return new Map([[isBound ? 'reject' : 'untouched', 1]]);
+    if (pool.length > 0) return oddsOfPool(pool, ' masqueraded');
     return new Map([[protocol === 'UDP' ? 'drop' : 'reject', 1]]);
   }
 
@@ -279,6 +269,12 @@ export class ModeNode {
   }
 }
 
+/** In words. */
+function endOf({ masqueraded, to, translated, verdict }: Outcome): string {
+  if (verdict !== 'accept') return verdict;
+  return `${translated ? to : 'untouched'}${masqueraded ? ' masqueraded' : ''}`;
+}
+
 function modeOf(subject: Subject, sockets: WrittenSockets): ProxyMode {
   switch (subject) {
     case 'nftables':
@@ -290,14 +286,7 @@ function modeOf(subject: Subject, sockets: WrittenSockets): ProxyMode {
     case 'ipvs':
       return ipvsMode;
     case 'userspace':
-      return {
-        ...userspaceMode(),
-        planner: (config, environment) =>
-          new ModePlanner<UserspaceTypes>({
-            ...{ family: config.family, environment, bindsAddresses: true },
-            backend: () => new UserspaceBackend(config, sockets),
-          }),
-      };
+      return userspaceWith(sockets);
   }
 }
 
