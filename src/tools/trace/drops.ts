@@ -15,7 +15,7 @@ import {
 } from './drops-table.ts';
 import { Explained } from './explained.ts';
 import type { Headers } from './headers.ts';
-import { describePacket } from './packet-description.ts';
+import { describePacket, isOfServices } from './packet-description.ts';
 import { type Packet, Packets } from './packets.ts';
 import type { FindFault } from './routing-fault.ts';
 import { Ruleset } from './ruleset.ts';
@@ -28,6 +28,8 @@ export interface Drop extends Noted {
   readonly outcome: 'dropped' | 'rejected' | 'lost' | 'unknown';
   /** What stopped it. */
   readonly because: string | undefined;
+  /** By a rule of Services; undefined: that is not known. */
+  readonly isOurs: boolean | undefined;
 }
 
 interface DropsOptions {
@@ -105,7 +107,9 @@ class DropsWatch {
     const name = inputInterface === 0 ? undefined : interfaceName(inputInterface);
     const noted = notedOf(packet.headers);
     this.#noted.set(textOf(noted), 0);
-    await report({ ...noted, interface: name, outcome, because });
+    const last = packet.visits.at(-1)!.events.at(-1)!;
+    const isOurs = outcome === 'lost' ? undefined : isOfServices(last);
+    await report({ ...noted, interface: name, outcome, because, isOurs });
   }
 
   /** Reads what is due. */
@@ -130,8 +134,8 @@ class DropsWatch {
         this.#noted.set(text, times === 0 ? 0 : (times ?? 0) + 1);
         if (this.#noted.get(text) !== readingsLeast) continue;
         this.#noted.set(text, 0);
-        const unseen = { interface: undefined, outcome: 'unknown', because: undefined } as const;
-        await report({ ...noted, ...unseen });
+        const unseen = { interface: undefined, because: undefined, isOurs: undefined };
+        await report({ ...noted, ...unseen, outcome: 'unknown' });
       }
     }
   }

@@ -210,7 +210,7 @@ class PacketDescriber {
 }
 
 /** Whether the rule is of Services: this proxy's, or kube-proxy's. */
-function isOfServices({ chain, table }: TraceEvent): boolean {
+export function isOfServices({ chain, table }: TraceEvent): boolean {
   return table.startsWith('fairlead') || table === 'kube-proxy' || chain.startsWith('KUBE-');
 }
 
