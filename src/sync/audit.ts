@@ -163,7 +163,9 @@ export class Audit {
     if (state.kind === 'resting') return;
     this.#need = 'certain';
     if (state.kind === 'comparing') this.#damage.giveBack(state.by);
-    this.#rest('begun' in state ? state.begun.stale : notStale);
+    const begun = state.kind === 'comparing' ? { ...state, stale: notStale } : state.begun;
+    this.#damage.spent(begun.startedMs);
+    this.#rest(begun.stale);
   }
 
   /** `Clock.now` of the next step; undefined while an observation is under way. */
