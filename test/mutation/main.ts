@@ -39,7 +39,6 @@ const { positionals: folders, values } = parseArgs({
 /** Those that some run has killed, a line each. */
 const killedPath = `build/killed-${folders.join('-').replaceAll('/', '-')}`;
 const nameOf = ({ file, name }: Pick<Mutant, 'file' | 'name'>): string => `${file} ${name}`;
-const equal = new Map(equivalents.map((one) => [nameOf(one), one]));
 const known = values.again && existsSync(killedPath) ? readFileSync(killedPath, 'utf8') : '';
 const killedBefore = new Set(known.split('\n'));
 
@@ -53,9 +52,9 @@ function mutantsIn(folder: string): readonly Mutant[] {
     return found;
   });
   const asked = all.filter((one) => {
-    const equivalent = equal.get(nameOf(one));
-    if (equivalent === undefined) return one.timing || !values.timing;
-    console.log(`equivalent: ${one.file}:${one.line}: ${one.name} (${equivalent.why})`);
+    const why = equivalents.get(nameOf(one));
+    if (why === undefined) return one.timing || !values.timing;
+    console.log(`equivalent: ${one.file}:${one.line}: ${one.name} (${why})`);
     return false;
   });
   const drawn = sampleOf(asked, Number(values.sample), Number(values.seed));

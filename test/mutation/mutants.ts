@@ -146,7 +146,12 @@ export function mutantsOf(file: string, source: string, firstId: number): readon
       add(node.test, 'true', place);
       add(node.test, 'false', place);
     }
-    if (type === 'ReturnStatement' && isNode(node.argument)) add(node.argument, 'undefined', place);
+    // `false` is flipped anyway, and `undefined` is no other answer.
+    const returned =
+      type === 'ReturnStatement' && isNode(node.argument) ? node.argument : undefined;
+    if (returned !== undefined && typeof returned.value !== 'boolean') {
+      add(returned, 'undefined', place);
+    }
     if (type === 'ArrowFunctionExpression' && node.expression === true) {
       add(node.body as Node, 'undefined', { ...place, atLoad: false });
     }

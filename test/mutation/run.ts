@@ -37,7 +37,7 @@ export function countsSteps(pattern: string): string {
 /** Tests that take about as long run together: those that are quicker have killed most by then. */
 const bandsMs = [20, 200, 2000, Number.POSITIVE_INFINITY];
 /** A test fails that takes this much longer with a mutant than without one, or that much work. */
-const grace = { ms: 10_000, workMs: 2000, times: 20 };
+const grace = { ms: 10_000, workMs: 2000, times: 10 };
 /** A mutant that is reached more often than that is in an endless loop. */
 const reachedMore = { times: 10, least: 1_000_000 };
 /** More than a test has mutants: it ends when there are no more. */
@@ -134,7 +134,7 @@ export class Runner {
 
   async #runAll(): Promise<void> {
     const all = await this.#vitest.globTestSpecifications();
-    const unlimited = { reachedMax: Number.POSITIVE_INFINITY, longestMs: 0 };
+    const unlimited = { reachedMax: Number.POSITIVE_INFINITY, longestMs: {} };
     this.#provide({ loaded: 0, queues: undefined, ...unlimited });
     const { testModules, unhandledErrors } = await this.#vitest.runTestSpecifications(all);
     const failed = testModules.filter((one) => !one.ok());
@@ -219,7 +219,9 @@ export class Runner {
     work: Pick<ProvidedContext['work'], 'loaded'> & Partial<ProvidedContext['work']>,
   ): Promise<string | undefined> {
     const fewMs = grace.times * Math.max(...tests.map((one) => one.tookMs));
-    const longestMs = grace.workMs + fewMs;
+    const longestMs = Object.fromEntries(
+      tests.map(({ id, tookMs }) => [id, grace.workMs + grace.times * tookMs]),
+    );
     const times = tests.flatMap(({ reached }) => Object.values(reached));
     const most = times.reduce((one, other) => Math.max(one, other), 0);
     const reachedMax = reachedMore.times * most + reachedMore.least;

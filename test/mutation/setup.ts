@@ -14,9 +14,9 @@ interface Work {
   readonly queues: Readonly<Record<string, readonly number[]>> | undefined;
   /** Results of repetitions are appended, a line each: run, test, mutant, result. */
   readonly log: string;
-  /** See `Chosen.choose`. */
+  /** See `Chosen.choose`; the time by test. */
   readonly reachedMax: number;
-  readonly longestMs: number;
+  readonly longestMs: Readonly<Record<string, number>>;
 }
 
 declare module 'vitest' {
@@ -38,6 +38,7 @@ let trials: Trials | undefined;
 chosen.choose(loaded, reachedMax, 0);
 beforeEach(({ skip, task }) => {
   const { attempts = [], repeatCount = 0 } = task.result ?? {};
+  const longest = longestMs[task.id] ?? 0;
   if (queues !== undefined) {
     if (repeatCount === 0) trials = trialsOf(task.id, queues[task.id] ?? []);
     const hasFailed = attempts.at(-1)?.state === 'fail';
@@ -45,9 +46,9 @@ beforeEach(({ skip, task }) => {
     attempts.length = 0;
     delete task.result?.errors;
     const next = trials?.next(hasFailed);
-    chosen.choose(next ?? 0, reachedMax, next === undefined ? 0 : longestMs);
+    chosen.choose(next ?? 0, reachedMax, next === undefined ? 0 : longest);
     skip(next === undefined);
-  } else chosen.choose(loaded, reachedMax, longestMs);
+  } else chosen.choose(loaded, reachedMax, longest);
 });
 afterEach(({ task }) => {
   if (queues === undefined) task.meta.reached = chosen.reached;

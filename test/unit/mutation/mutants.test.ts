@@ -67,10 +67,11 @@ describe('mutants', () => {
   });
 
   it('that are named as equivalent are mutants of what the source has', () => {
-    const files = [...new Set(equivalents.map(({ file }) => file))];
+    const named = [...equivalents.keys()];
+    const files = [...new Set(named.map((name) => name.split(' ')[0]!))];
     const all = files.flatMap((file) => mutantsOf(file, readFileSync(file, 'utf8'), 1));
     const names = new Set(all.map(({ file, name }) => `${file} ${name}`));
-    expect(equivalents.filter(({ file, name }) => !names.has(`${file} ${name}`))).toEqual([]);
+    expect(named.filter((name) => !names.has(name))).toEqual([]);
   });
 
   it('stay in the sample of a seed when another place of the source changes', () => {
