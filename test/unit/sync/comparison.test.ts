@@ -1,9 +1,12 @@
 import { expect, it } from 'vitest';
+import { dryRunOf } from '../../../src/kernel/dry-run.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import type { Planner } from '../../../src/modes/planner.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { Comparisons, compare } from '../../../src/sync/comparison.ts';
+import { dryRun } from '../../../src/sync/dry-run.ts';
+import { noDrift } from '../../../src/sync/events.ts';
 import { Ruleset } from '../../../src/sync/ruleset.ts';
 import { noPause } from '../../../src/time/pacer.ts';
 import { batch } from '../../conformance/ops.ts';
@@ -137,6 +140,22 @@ it.each([
   expect(node.reads).toBeGreaterThan(reads);
 });
 
+it('a dry run counts what a start would write, and writes nothing', async () => {
+  const [node, web] = [new Node(), forwarding('web', pool(2))];
+  const run = () => dryRun(nftablesMode.planner(config, environment), dryRunOf(node.kernel), [web]);
+  const empty = await run();
+  expect(empty.different).toEqual(['ns/web']);
+  expect(empty.writes.get('tableAdd')).toBe(1);
+  await node.start();
+  const started = await run();
+  const added = { chainAdd: 2, chainFlush: 2, ruleAdd: 2, elementsAdd: 3 };
+  expect(Object.fromEntries(started.writes)).toEqual(added);
+  expect(started.drift).toEqual({ ...noDrift, missing: 4 });
+  expect(empty.drift.missing).toBeGreaterThan(4);
+  await node.change(web);
+  expect(await run()).toEqual({ drift: noDrift, different: [], writes: new Map() });
+});
+
 it.each([
   [0, { compared: 1, leftOut: 0 }],
   [3, { compared: 0, leftOut: 1 }],
@@ -148,7 +167,11 @@ it.each([
     const toy = (): Planner => new ToyPlanner(kernel, environment);
     const [before, after] = [forwarding('web', pool(1)), forwarding('web', pool(2))];
     const inForce = new Map([[before.key, before]]);
-    kernel.objects.set('fixed', 'cidrs 0');
+    for (const [object, text] of [
+      ['fixed', 'cidrs 0'],
+      ['f ghost', ''],
+    ])
+      kernel.objects.set(object!, text!);
     let spoilt = 0;
     kernel.readable = async () => {
       if (spoilt < times) await ruleset.commit(1, async () => ({ kind: 'applied' }));
@@ -163,9 +186,9 @@ it.each([
     const found = await compare(options);
     if (expected === undefined) expect(found).toBeUndefined();
     else expect(found).toMatchObject(expected);
-    const [difference] = found?.differences ?? [];
-    if (times === 0)
-      expect(difference).toMatchObject({ forwarding: before, drift: { missing: 2 } });
-    expect(difference?.ops.length).toBe(times === 0 ? 1 : undefined);
+    const ghost = { forwarding: undefined, drift: { unwanted: 1 }, ops: [expect.anything()] };
+    const web = { forwarding: before, drift: { missing: 2 }, ops: [expect.anything()] };
+    const all = times === 0 ? [web, ghost] : [ghost];
+    expect(found?.differences ?? all).toMatchObject(all);
   },
 );

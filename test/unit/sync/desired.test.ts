@@ -116,3 +116,17 @@ it('endpoints of the API servers are kept while there are none, which is reporte
   expect(served()).toEqual([next.addresses, other.addresses]);
   expect(take({ kind: 'slice-gone', key: next.key })).toEqual(['kept']);
 });
+
+it('a Service that cannot be resolved is reported, and keeps what it has', () => {
+  const rig = new Rig();
+  expect(rig.refresh()).toEqual([]);
+  const { context: before } = rig;
+  rig.context = { ...before, nodeAddresses: undefined as never };
+  rig.state.apply({
+    kind: 'service',
+    service: service({ type: 'LoadBalancer', loadBalancerSourceRanges: ['10.0.0.0/8'] }),
+  });
+  expect(rig.again()).toEqual(['unresolvable']);
+  rig.context = before;
+  expect(rig.again()).toEqual([]);
+});

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { address, cidr } from '../state/build.ts';
+import { address, cidr, http } from '../state/build.ts';
 import { quiet, ToyClock, ToyKernel } from './double.ts';
 import { started, World, webService } from './world.ts';
 
@@ -434,4 +434,15 @@ describe('stopping the sync loop', () => {
     expect(world.forwarded[port('web-0')]).toBe('0af409091f900000');
     expect(world.forwarded[port('web-1')]).toBe('0af400011f900000');
   });
+});
+
+it('ports that are renamed leave nothing behind', async () => {
+  const world = await started(1);
+  const keys = () => Object.keys(world.forwarded).sort();
+  for (const names of [['a', 'b'], ['c', 'b'], ['d', 'b'], ['d'], ['e']]) {
+    const ports = names.map((name, i) => ({ ...http, name, port: 80 + i }));
+    world.setService(webService('web-0', 0, { ports }));
+    await world.clock.pass(0);
+    expect(keys()).toEqual(names.map((name) => `default/web-0:${name}/TCP`).sort());
+  }
 });

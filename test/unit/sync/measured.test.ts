@@ -109,3 +109,62 @@ it('what is deleted later waits ten times as long as its deletion took', async (
   const tookMs = 300 + commitMs;
   expect(begunMs[1]! - begunMs[0]!).toBe(tookMs + 10 * tookMs);
 });
+
+/** How often the event loop gets a turn for each Forwarding, where each piece of work is a slice. */
+async function turnsForEach(act: (world: World) => void): Promise<number> {
+  const turns = async (services: number): Promise<number> => {
+    const world = new World({ sliceMs: 0 });
+    let count = 0;
+    const { clock } = world;
+    const turn = clock.turn.bind(clock);
+    clock.turn = () => {
+      count += 1;
+      return turn();
+    };
+    world.addServices(0, services);
+    world.synced();
+    world.run();
+    const before = async (): Promise<number> => {
+      for (let last = -1; last !== count; ) {
+        last = count;
+        await clock.pass(0);
+      }
+      return count;
+    };
+    const begin = act === start ? 0 : await before();
+    act(world);
+    const end = await before();
+    expect(world.forwarded).toEqual(world.wanted);
+    await world.stop();
+    return end - begin;
+  };
+  return ((await turns(60)) - (await turns(20))) / 40;
+}
+
+const start = (): void => {};
+
+it.each([
+  // Each Service is resolved, brought into the kernel's order, planned, and noted as in force.
+  ['a start', start, 4],
+  [
+    'a sync',
+    (world: World) => {
+      const names = Array.from({ length: world.state.serviceCount }, (_, i) => `web-${i}`);
+      for (const name of names) world.setEndpoints(name, '10.245.0.1');
+    },
+    3,
+  ],
+  [
+    'a recovery',
+    (world: World) => {
+      world.kernel.refuse = () => {
+        world.kernel.refuse = () => undefined;
+        return refusal('ENOMEM');
+      };
+      world.setEndpoints('web-0', '10.245.0.1');
+    },
+    3,
+  ],
+])('%s lets others have turns', async (_, act, expected) => {
+  expect(await turnsForEach(act)).toBe(expected);
+});

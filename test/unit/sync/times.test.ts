@@ -1,10 +1,11 @@
 /** Times that the sync loop keeps, each to the millisecond. */
 import { describe, expect, it } from 'vitest';
 import { KernelError } from '../../../src/kernel/errors.ts';
+import { resolve } from '../../../src/state/resolve.ts';
 import { contradictsBelief } from '../../../src/sync/applier.ts';
 import { joined } from '../../../src/sync/cause.ts';
 import { Quarantine } from '../../../src/sync/quarantine.ts';
-import { address } from '../state/build.ts';
+import { address, context, service } from '../state/build.ts';
 import { refusal, ToyClock } from './double.ts';
 import { started, World, webService } from './world.ts';
 
@@ -37,6 +38,23 @@ describe('what is refused', () => {
     expect(quarantine.contradicted('a', false)).toBe(expected.isBlamed);
   });
 
+  it('is retried when the first of all is due', async () => {
+    const [clock, limits] = [new ToyClock(), { firstMs: 1000, secondMs: 2000, maxMs: 60_000 }];
+    const quarantine = new Quarantine(limits, clock);
+    const add = (key: string): void => {
+      const [one] = resolve(service({ name: key }), [], context);
+      quarantine.add(key, one!, refusal('EINVAL'), { inForce: undefined, isLeft: false });
+    };
+    expect(quarantine.nextMs()).toBeUndefined();
+    for (const key of ['a', 'b']) {
+      add(key);
+      await clock.pass(500);
+    }
+    expect([quarantine.nextMs(), quarantine.due()]).toEqual([1000, ['a']]);
+    add('a');
+    expect([quarantine.nextMs(), quarantine.due()]).toEqual([1500, []]);
+  });
+
   it('is retried after delays that double up to a bound, if it may wait', async () => {
     const world = await started(2);
     world.removeService('web-0');
@@ -58,6 +76,44 @@ describe('what is refused', () => {
 });
 
 describe('what is done later', () => {
+  it('is a sync, the least time after the one before', async () => {
+    const world = new World({ minSyncPeriodMs: 1000 });
+    world.addServices(0, 1);
+    await world.start();
+    await world.clock.pass(5000);
+    for (const host of ['10.245.0.1', '10.245.0.2']) {
+      world.setEndpoints('web-0', host);
+      await world.clock.pass(400);
+    }
+    expect(world.sync.inStepAtMs).toBe(5000);
+    await world.clock.pass(199);
+    expect(world.forwarded).not.toEqual(world.wanted);
+    await world.clock.pass(1);
+    expect(world.forwarded).toEqual(world.wanted);
+    expect(world.sync.inStepAtMs).toBe(6000);
+  });
+
+  it('is a task that has waited for syncs for a second', async () => {
+    const world = await started(2);
+    const { clock, kernel } = world;
+    const apply = kernel.apply.bind(kernel);
+    kernel.apply = async (bytes) => {
+      await new Promise<void>((resolve) => void clock.after(10, resolve));
+      return apply(bytes);
+    };
+    world.removeService('web-1');
+    const old = `o ${port('web-1')}`;
+    const startMs = clock.now();
+    for (let ms = 0; kernel.objects.has(old); ms += 5) {
+      world.setEndpoints('web-0', `10.245.${ms >> 8}.${ms & 255}`);
+      await clock.pass(5);
+    }
+    // Two tasks, each a second after what is before it, and a second late.
+    expect(clock.now() - startMs - 4000).toBeOneOf([20, 25, 30]);
+    kernel.apply = apply;
+    await clock.pass(10);
+  });
+
   it('is deleted by the second task, a second after the first one', async () => {
     const world = await started(1);
     world.removeService('web-0');
