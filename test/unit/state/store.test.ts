@@ -301,3 +301,76 @@ describe('trigger times', () => {
     expect(state.takeTriggerTimes('ns/web').length).toBe(100);
   });
 });
+
+describe('while the first lists are read', () => {
+  it('Services are released whose slices have arrived, but for the last ones', () => {
+    const state = new ClusterState();
+    const names = ['a', 'b', 'c', 'd', 'e'];
+    for (const name of names) state.apply({ kind: 'service', service: service({ name }) });
+    const next = (): string[] => {
+      const found: string[] = [];
+      for (let one = state.changed.next(); one !== undefined; one = state.changed.next()) {
+        state.changed.take(1);
+        found.push(one.key);
+      }
+      return found;
+    };
+    const arrive = (name: string): void => {
+      const of = { key: `ns/${name}-1`, service: `ns/${name}` };
+      state.apply({ kind: 'slice', slice: slice({ '10.0.0.1': ready }, of) });
+    };
+    for (const name of ['a', 'b', 'c', 'd']) arrive(name);
+    expect(next()).toEqual([]);
+    state.release(2, 1);
+    expect(next()).toEqual(['ns/a', 'ns/b']);
+    state.release(5, 1);
+    expect(next()).toEqual(['ns/c']);
+    state.markSynced('services');
+    expect(next()).toEqual([]);
+    state.markSynced('endpointslices');
+    expect(next()).toEqual(['ns/a', 'ns/b', 'ns/c', 'ns/d', 'ns/e']);
+  });
+});
+
+describe('a question about Services', () => {
+  const has = (fields: Parameters<typeof service>[0]) => service({ name: 'web', ...fields });
+  it.each([
+    ['maglev', { balancing: { balance: 'maglev' } }, undefined, true],
+    ['maglev', { balancing: { balance: 'round-robin' } }, undefined, false],
+    ['random', { balancing: { balance: 'random' } }, undefined, true],
+    ['random', {}, 7, true],
+    ['random', { balancing: { balance: undefined, slowStartMs: 1 } }, undefined, true],
+    ['random', {}, undefined, false],
+    ['maglev', {}, 7, false],
+  ] as const)('is whether they ask for %s: %j, weight %s: %s', (balance, fields, weight, is) => {
+    const state = settled(has(fields), slice({ '10.0.0.1': ready }, { weight }));
+    state.touchBalanced(balance);
+    expect(state.isDirty('ns/web')).toBe(is);
+  });
+
+  it.each([
+    ['clusterIPs', ['192.0.2.1'], true],
+    ['externalIPs', ['198.51.100.1', '192.0.2.1'], true],
+    ['loadBalancerIPs', ['192.0.2.1'], true],
+    ['externalIPs', ['198.51.100.1'], false],
+  ])('is whether they have an address: %s %j: %s', (field, addresses, is) => {
+    const state = settled(has({ [field]: addresses }));
+    state.touchAt(new Set([address('192.0.2.1').key]));
+    expect(state.isDirty('ns/web')).toBe(is);
+  });
+
+  it('is how many there are, which only slices name, and what the last time cost', () => {
+    const state = settled(
+      has({}),
+      slice({ '10.0.0.1': ready }, { key: 'ns/x-1', service: 'ns/x' }),
+    );
+    expect([state.serviceCount, ...state.keysWithSlicesAlone()]).toEqual([1, 'ns/x']);
+    expect(state.machines.size).toBe(0);
+    state.touch('ns/web');
+    state.resolved(state.changed.get('ns/web')!, 70);
+    state.touch('ns/web');
+    expect(state.changed.get('ns/web')!.cost).toBe(70);
+    state.apply({ kind: 'service-gone', key: 'ns/web' });
+    expect(state.serviceCount).toBe(0);
+  });
+});

@@ -1,5 +1,7 @@
 /** Facts with few cases, each with all of them. */
 import { describe, expect, it } from 'vitest';
+import { EndpointFlag } from '../../../src/state/candidates.ts';
+import { ageLimitMs } from '../../../src/state/endings.ts';
 import {
   allPaths,
   isByClient,
@@ -9,7 +11,8 @@ import {
   wayOf,
 } from '../../../src/state/paths.ts';
 import { bytesOfService, bytesOfSlice, bytesOfUnserved } from '../../../src/state/record-bytes.ts';
-import { ips, portsOf, ready, service, slice } from './build.ts';
+import { topologyMode, whyIgnored } from '../../../src/state/topology.ts';
+import { http, ips, portsOf, ready, resolveOne, service, slice } from './build.ts';
 
 describe('the paths of a frontend', () => {
   it.each([
@@ -36,9 +39,9 @@ describe('the paths of a frontend', () => {
     ['Cluster', undefined, 'inside', 'outside', 'inside', 'outside'],
     ['Local', 'Cluster', 'drop', 'outside', 'insideLocal', 'outside'],
     ['Cluster', 'Local', 'inside', 'outsideElsewhere', 'inside', 'outsideLocal'],
-  ] as const)('of policies %s and %s', (internal, external, ...names) => {
+  ] as const)('of policies %s and %s', (internal, external, a, b, c, d) => {
     const found = [false, true].map((hasLocal) => pathsOf({ internal, external }, true, hasLocal));
-    const expected = names.map((name) => allPaths[name]);
+    const expected = [a, b, c, d].map((name) => allPaths[name]);
     expect(found.flatMap(({ inside, outside }) => [inside, outside])).toEqual(expected);
     expect(pathsOf({ internal, external }, false, true)).toEqual({
       inside: allPaths.reject,
@@ -48,8 +51,8 @@ describe('the paths of a frontend', () => {
 });
 
 describe('the bytes of an object', () => {
-  const type = 'LoadBalancer';
-  const fields = { type, externalIPs: ips(2), loadBalancerIPs: ['198.51.100.1'] } as const;
+  const type = 'LoadBalancer' as const;
+  const fields = { type, externalIPs: ips(2), loadBalancerIPs: ['198.51.100.1'] };
   it.each([
     ['a Service', bytesOfService(service()), 1300 + 18 + 60],
     [
@@ -75,4 +78,45 @@ describe('the bytes of an object', () => {
   ])('are those of its record and of what is made of it: %s', (_, bytes, expected) => {
     expect(bytes).toBe(expected);
   });
+});
+
+describe('the topology of endpoints', () => {
+  const ready = EndpointFlag.ready;
+  const { nodeHinted, nodeHintedHere, zoneHinted, zoneHintedHere } = EndpointFlag;
+  const [ofNode, ofZone] = [ready | nodeHinted, ready | zoneHinted];
+  it.each([
+    [[ready], 'none', undefined],
+    [[ofNode, ofNode | nodeHintedHere, nodeHinted, 0], 'SameNode', undefined],
+    [[ofNode, ready | nodeHintedHere], 'none', 'a ready endpoint has no hint for a node'],
+    [[ofNode], 'none', 'no ready endpoint is hinted for this node'],
+    [[ofZone, ofZone | zoneHintedHere, 0], 'SameZone', undefined],
+    [[ofZone | zoneHintedHere, ready], 'none', 'a ready endpoint has no hint for a zone'],
+    [[ofZone], 'none', 'no ready endpoint is hinted for zone a'],
+    [[ofZone | nodeHinted | zoneHintedHere], 'SameZone', undefined],
+  ])('with flags %j is %s: %s', (flags, mode, why) => {
+    expect(topologyMode(flags)).toBe(mode);
+    expect(whyIgnored(Uint16Array.from(flags), 'a')).toBe(why);
+  });
+
+  it('needs a zone of this node', () => {
+    const why = whyIgnored(Uint16Array.of(ofZone), '');
+    expect(why).toBe('this node has no label topology.kubernetes.io/zone');
+  });
+});
+
+it.each([
+  ['TCP', { endAfterMs: 5, keepsFlows: true }, { endAfterMs: 5, kept: expect.anything() }],
+  ['TCP', { endAfterMs: 5, maxAgeMs: 9 }, { endAfterMs: 5, maxAgeMs: 9, kept: expect.anything() }],
+  ['TCP', { maxAgeMs: 9 }, { maxAgeMs: 9 }],
+  ['TCP', { keepsFlows: true }, undefined],
+  ['UDP', { endAfterMs: 5, keepsFlows: true }, { keepsFlows: true }],
+  ['UDP', { endAfterMs: 5 }, undefined],
+  ['SCTP', { endAfterMs: 5, keepsFlows: true }, undefined],
+] as const)('connections of a %s port with endings %j end as %j', (protocol, endings, expected) => {
+  const ports = [{ ...http, protocol }];
+  expect(resolveOne(service({ endings, ports }), []).endings).toEqual(expected);
+});
+
+it('a connection gets as old as its Service says, a tenth more or less', () => {
+  expect([0, 0.5, 1].map((random) => ageLimitMs(1000, random))).toEqual([900, 1000, 1100]);
 });
