@@ -146,7 +146,7 @@ export function mutantsOf(file: string, source: string, firstId: number): readon
       add(node.test, 'true', place);
       add(node.test, 'false', place);
     }
-    // `false` is flipped anyway, and `undefined` is no other answer.
+    // A boolean is flipped anyway, and `undefined` means `false`.
     const returned =
       type === 'ReturnStatement' && isNode(node.argument) ? node.argument : undefined;
     if (returned !== undefined && typeof returned.value !== 'boolean') {

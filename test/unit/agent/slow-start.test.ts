@@ -78,23 +78,6 @@ it('a new endpoint begins with a tenth of its share, which grows in steps', asyn
   expect(rig.shares().slots).toBe(3);
 });
 
-it('shares grow at the same times however many endpoints come, and start again when they return', async () => {
-  const rig = new Rig();
-  await rig.start(1);
-  await rig.app.clock.pass(stepMs / 2);
-  await rig.endpoints(1, 2);
-  await rig.app.clock.pass(stepMs / 4);
-  await rig.endpoints(1, 2, 3);
-  const early = rig.shares().of;
-  expect(early['2']).toBeCloseTo(1 / 12, 2);
-  expect(early['3']).toBeCloseTo(1 / 12, 2);
-  await rig.app.clock.pass(stepMs / 4);
-  expect(rig.shares().of['3']).toBeCloseTo(2 / 14, 2);
-  await rig.endpoints(1, 2);
-  await rig.endpoints(1, 2, 3);
-  expect(rig.shares().of['3']).toBeCloseTo(1 / 13, 2);
-});
-
 it('endpoints that were there at the start, or when it was asked for, have their share', async () => {
   const rig = new Rig();
   await rig.start(1, 2, 3);

@@ -110,7 +110,7 @@ it('what is deleted later waits ten times as long as its deletion took', async (
   expect(begunMs[1]! - begunMs[0]!).toBe(tookMs + 10 * tookMs);
 });
 
-/** How often the event loop gets a turn for each Forwarding, where each piece of work is a slice. */
+/** How many turns the event loop gets for each Forwarding, where each piece of work is a slice. */
 async function turnsForEach(act: (world: World) => void): Promise<number> {
   const turns = async (services: number): Promise<number> => {
     const world = new World({ sliceMs: 0 });
