@@ -597,3 +597,26 @@ describe('the end of conntrack cleanup', () => {
     expect(asked).toBe(before);
   });
 });
+
+it.each([
+  [2000, 0],
+  [2001, 1],
+  [4999, 2],
+  [5000, 3],
+])('others have turns while %i of one more entries are deleted', async (count, expected) => {
+  const { clock, conntrack } = world;
+  let turns = 0;
+  const turn = clock.turn.bind(clock);
+  clock.turn = () => {
+    turns += 1;
+    return turn();
+  };
+  const to = { protocol: 'UDP', to: '10.96.0.10:53', answeredBy: '10.244.0.2:5353' } as const;
+  const clients = Array.from({ length: count - 1 }, (_, i) => `172.16.1.1:${1000 + i}`);
+  conntrack.add(...clients.map((from) => ({ ...to, from })));
+  world.sync(undefined, one);
+  await clock.pass(0);
+  await quiet();
+  expect(world.conntrack.texts).toEqual([toFirst]);
+  expect(turns).toBe(expected);
+});
