@@ -3,7 +3,9 @@
  * of connection tracking do not say when they were made, so a connection ages from when it is first
  * seen. Those that are there when this process begins to look count as evenly old.
  */
+
 import { type ConntrackEntries, IPS } from '../kernel/conntrack-entries.ts';
+import { addCount } from '../net/counts.ts';
 import { ageLimitMs } from '../state/endings.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
@@ -112,7 +114,7 @@ export class ConnectionAges {
       this.#isBehind = true;
       return false;
     }
-    increment(endedOf, holder.key);
+    addCount(endedOf, holder.key);
     ended.add(key);
     return true;
   }
@@ -124,21 +126,17 @@ export class ConnectionAges {
     const { endsMs, ofNamespace, open, unseen } = this.#pass;
     // Dumps may overlap.
     if (endsMs.has(key)) return endsMs.get(key);
-    increment(open, port);
+    addCount(open, port);
     const { namespace } = servicePort;
     if (endsMs.size >= followedMax) return undefined;
     if ((ofNamespace.get(namespace) ?? 0) >= ofNamespaceMax) return undefined;
-    increment(ofNamespace, namespace);
+    addCount(ofNamespace, namespace);
     const [now, random, isUnseen] = [this.#clock.now(), this.#clock.random(), unseen.has(port)];
     const known = isUnseen ? now + maxAgeMs * random : this.#last.endsMs.get(key);
     const endMs = known ?? now + ageLimitMs(maxAgeMs, random);
     endsMs.set(key, endMs);
     return endMs;
   }
-}
-
-function increment(counts: Map<string, number>, key: string): void {
-  counts.set(key, (counts.get(key) ?? 0) + 1);
 }
 
 /** Whether it was translated, both sides have spoken, and neither has ended it. */

@@ -1,7 +1,9 @@
 /** The Service ports that are followed, and their endpoints, within limits. */
+
 import { IPPROTO } from '../kernel/nft/constants.ts';
 import { binary, destinationKey } from '../modes/elements.ts';
 import { Address, type AddressKey, type Family } from '../net/address.ts';
+import { addCount } from '../net/counts.ts';
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { type EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
@@ -50,13 +52,11 @@ export class Place {
   }
 
   join(namespace: string): void {
-    this.#members.set(namespace, (this.#members.get(namespace) ?? 0) + 1);
+    addCount(this.#members, namespace);
   }
 
   leave(namespace: string): void {
-    const left = this.#members.get(namespace)! - 1;
-    if (left === 0) this.#members.delete(namespace);
-    else this.#members.set(namespace, left);
+    addCount(this.#members, namespace, -1);
   }
 
   /**

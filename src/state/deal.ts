@@ -2,6 +2,7 @@
  * The deal of a Service port: how its connections are shared out among the endpoints of a pool. An
  * endpoint has a number of slots, and every data path draws slots. Pure.
  */
+import { addCount } from '../net/counts.ts';
 import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import { mostEjected } from './detection.ts';
 import { hashTableInSteps, sizeFor } from './hash-table.ts';
@@ -382,10 +383,13 @@ export function* spreadInSteps(
 /** How many slots each endpoint of `pool` has. */
 export function slotsOfEach(pool: EndpointList, slots: EndpointList): number[] {
   if (pool === slots) return Array.from({ length: pool.length }, () => 1);
-  const counts = new Map<EndpointKey, number>();
-  for (let i = 0; i < slots.length; i += 1) {
-    const key = slots.key(i);
-    counts.set(key, (counts.get(key) ?? 0) + 1);
-  }
+  const counts = slotCounts(slots);
   return Array.from({ length: pool.length }, (_, i) => counts.get(pool.key(i)) ?? 0);
+}
+
+/** How many of the slots each endpoint has. */
+export function slotCounts(slots: EndpointList): Map<EndpointKey, number> {
+  const counts = new Map<EndpointKey, number>();
+  for (let i = 0; i < slots.length; i += 1) addCount(counts, slots.key(i));
+  return counts;
 }

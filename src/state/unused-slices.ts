@@ -1,4 +1,5 @@
 /** EndpointSlices that are not used although they seem to be for a Service, kept to be reported. */
+import { addCount } from '../net/counts.ts';
 import { namespaceOf, type UnusedSlice } from './types.ts';
 
 /**
@@ -27,7 +28,7 @@ export class UnusedSlices {
     if (known === undefined && isFull) return noServices;
     const before = this.delete(key);
     this.#slices.set(key, slice);
-    this.#count(namespace, 1);
+    addCount(this.#inNamespace, namespace);
     this.#byService.set(service, [...this.of(service), slice]);
     return before === undefined ? [service] : [service, before];
   }
@@ -38,17 +39,11 @@ export class UnusedSlices {
     if (known === undefined) return undefined;
     const { service } = known;
     this.#slices.delete(key);
-    this.#count(namespaceOf(key), -1);
+    addCount(this.#inNamespace, namespaceOf(key), -1);
     const others = this.of(service).filter((one) => one !== known);
     if (others.length === 0) this.#byService.delete(service);
     else this.#byService.set(service, others);
     return service;
-  }
-
-  #count(namespace: string, change: number): void {
-    const count = (this.#inNamespace.get(namespace) ?? 0) + change;
-    if (count === 0) this.#inNamespace.delete(namespace);
-    else this.#inNamespace.set(namespace, count);
   }
 
   of(service: string): readonly UnusedSlice[] {

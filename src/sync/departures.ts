@@ -3,6 +3,7 @@
  * ago, and whether their time is over. Time that a restart takes is not known: what left before it
  * stays as it is.
  */
+import { addCount } from '../net/counts.ts';
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { EndpointList } from '../net/endpoint-list.ts';
 import type { ClusterState } from '../state/store.ts';
@@ -62,11 +63,8 @@ export class Departures {
 
   /** Sets how many have left the Service. Must be called before it is known with this number. */
   #count(service: string, left: number): void {
-    const namespace = namespaceOf(service);
     const before = this.#services.get(service)?.left ?? 0;
-    const all = (this.#leftOf.get(namespace) ?? 0) - before + left;
-    if (all === 0) this.#leftOf.delete(namespace);
-    else this.#leftOf.set(namespace, all);
+    addCount(this.#leftOf, namespaceOf(service), left - before);
   }
 
   /** Whether the connections of the Service are ended, or were: otherwise `note` does nothing. */

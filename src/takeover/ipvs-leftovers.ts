@@ -2,6 +2,7 @@
  * What kube-proxy's ipvs mode has left in addition to rules: virtual services, the interface that
  * has their addresses, sets of ipset (behaviour document 8.3, 8.4, 8.6).
  */
+
 import { isKernelError, orElse, orNone } from '../kernel/errors.ts';
 import { applyAll } from '../kernel/failures.ts';
 import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
@@ -11,6 +12,7 @@ import { RecordWriter } from '../kernel/records.ts';
 import { RT_SCOPE_LINK } from '../kernel/route-ops.ts';
 import type { ProxyMode } from '../modes/proxy-mode.ts';
 import { formatEndpoint } from '../net/address.ts';
+import { addCount } from '../net/counts.ts';
 import { isIpset, linkName, nodePortSets } from './names.ts';
 
 type VirtualService = ReplyOf<'virtualService'>;
@@ -154,8 +156,7 @@ async function countConnections(kernel: Kernel): Promise<Map<string, number>> {
   const every = { family: 0, protocol: 0, address: new Uint8Array(0), port: 0 };
   const all = read(kernel, 'destination', { kind: 'destinationsDump', ...every });
   for (const one of await orNone(all)) {
-    const count = (counts.get(keyOf(one)) ?? 0) + one.activeConnections + one.inactiveConnections;
-    counts.set(keyOf(one), count);
+    addCount(counts, keyOf(one), one.activeConnections + one.inactiveConnections);
   }
   return counts;
 }

@@ -1,4 +1,5 @@
 /** What all sockets, those of one frontend and those of one client may take of something. */
+import { addCount } from '../../net/counts.ts';
 import type { ServedFrontend } from './frontends.ts';
 
 /** What was used up: the part of all sockets, of one frontend, or of one client address. */
@@ -85,13 +86,7 @@ export class Taken {
 
   #add(id: string, client: string, count: number): void {
     this.#all += count;
-    add(this.#clients, client, count);
-    add(this.#frontends, id, count);
+    addCount(this.#clients, client, count);
+    addCount(this.#frontends, id, count);
   }
-}
-
-function add(counts: Map<string, number>, key: string, count: number): void {
-  const sum = (counts.get(key) ?? 0) + count;
-  if (sum === 0) counts.delete(key);
-  else counts.set(key, sum);
 }

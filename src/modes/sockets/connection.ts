@@ -1,6 +1,8 @@
 /** A TCP connection of a client, joined to one to an endpoint. */
+
 import { connect, type Socket } from 'node:net';
 import { formatAddress } from '../../net/address.ts';
+import { addCount } from '../../net/counts.ts';
 import type { EndpointKey, EndpointList } from '../../net/endpoint-list.ts';
 import type { Watch } from './buffers.ts';
 import type { Claim } from './descriptors.ts';
@@ -63,12 +65,8 @@ export class Connections {
   addClient(socket: Socket): void {
     const { localAddress = '' } = socket;
     this.add(socket);
-    this.#clients.set(localAddress, (this.#clients.get(localAddress) ?? 0) + 1);
-    socket.once('close', () => {
-      const left = this.#clients.get(localAddress)! - 1;
-      if (left === 0) this.#clients.delete(localAddress);
-      else this.#clients.set(localAddress, left);
-    });
+    addCount(this.#clients, localAddress);
+    socket.once('close', () => addCount(this.#clients, localAddress, -1));
   }
 
   add(socket: Socket): void {

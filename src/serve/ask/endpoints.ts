@@ -7,6 +7,7 @@ import { addressBytes, formatAddress } from '../../net/address.ts';
 import { type EndpointKey, type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
 import { EndpointFlag } from '../../state/candidates.ts';
 import { type Choices, choose, whyNot } from '../../state/categorise.ts';
+import { slotCounts } from '../../state/deal.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { EndpointSlice } from '../../state/types.ts';
 import type { Pacer } from '../../time/pacer.ts';
@@ -99,10 +100,7 @@ function sharesOf({ deal }: Seen['forwarding']) {
   if (deal === undefined) return undefined;
   const [cluster, local] = pools.map((pool) => {
     const slots = deal[pool];
-    const counts = new Map<EndpointKey, number>();
-    for (let i = 0; i < slots.length; i += 1) {
-      counts.set(slots.key(i), (counts.get(slots.key(i)) ?? 0) + 1);
-    }
+    const counts = slotCounts(slots);
     return (key: EndpointKey): number => {
       return Math.round((1e4 * (counts.get(key) ?? 0)) / Math.max(1, slots.length)) / 1e4;
     };

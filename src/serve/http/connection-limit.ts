@@ -1,4 +1,5 @@
 /** Limits the number of connections, and closes connections above the limit. */
+import { addCount } from '../../net/counts.ts';
 
 export interface Member {
   /** The peer of the connection: see `hostBlock`. */
@@ -28,7 +29,7 @@ export class ConnectionLimit {
 
   add(member: Member): void {
     this.#members.add(member);
-    this.#count(member.peer, 1);
+    addCount(this.#byPeer, member.peer);
     if (this.#members.size <= this.#max) return;
     const most = Math.max(...this.#byPeer.values());
     for (const one of this.#members) {
@@ -40,12 +41,6 @@ export class ConnectionLimit {
   }
 
   delete(member: Member): void {
-    if (this.#members.delete(member)) this.#count(member.peer, -1);
-  }
-
-  #count(peer: string, change: number): void {
-    const count = (this.#byPeer.get(peer) ?? 0) + change;
-    if (count === 0) this.#byPeer.delete(peer);
-    else this.#byPeer.set(peer, count);
+    if (this.#members.delete(member)) addCount(this.#byPeer, member.peer, -1);
   }
 }
