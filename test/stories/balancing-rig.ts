@@ -153,18 +153,26 @@ export function datagrams(
   name = 'web',
   address = vip,
 ): KubernetesObject[] {
+  return atPorts('UDP', { 'fairlead.io/balance': balance }, at, name, address);
+}
+
+/** The same, of a protocol, with annotations. */
+export function atPorts(
+  protocol: 'TCP' | 'UDP',
+  annotations: Record<string, string>,
+  at: readonly number[],
+  name = 'web',
+  address = vip,
+): KubernetesObject[] {
   const one = service(name, {
     clusterIp: { IPv4: address.IPv4 },
-    ports: [{ port: 80, protocol: 'UDP' }],
+    ports: [{ port: 80, protocol }],
   });
   const endpoint = [{ at: { IPv4: POD_A_IP.IPv4 } }];
   return [
-    annotated(one, { 'fairlead.io/balance': balance }),
+    annotated(one, annotations),
     ...at.map((port) => {
-      return slice('IPv4', name, endpoint, {
-        ports: [{ port, protocol: 'UDP' }],
-        suffix: `-${port}`,
-      });
+      return slice('IPv4', name, endpoint, { ports: [{ port, protocol }], suffix: `-${port}` });
     }),
   ];
 }

@@ -16,9 +16,11 @@ import { CLIENT_IP, clusterIp, POD_A_IP } from '../lab/addresses.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { BASELINE } from '../lab/objects.ts';
+import { answerMs } from '../lab/pace.ts';
 import { MODES_WITHOUT_IPVS } from '../lab/proxy.ts';
 import {
   annotated,
+  atPorts,
   BalancingRig,
   datagrams,
   expectShares,
@@ -139,6 +141,41 @@ describe('in mode nftables', () => {
       await rig.stop();
     }
   });
+
+  test(
+    'long connections become even after scaling from 3 to 6 endpoints, by their age',
+    async () => {
+      const { client, 'pod-a': pod } = rig.lab.actors;
+      for (const port of ports) await pod.listen('TCP', POD_A_IP.IPv4, port);
+      const annotations = {
+        'fairlead.io/balance': 'round-robin',
+        'fairlead.io/max-connection-age': '10s',
+      };
+      const proxy = await rig.start(atPorts('TCP', annotations, ports.slice(0, 3)));
+      const held = new Map<string, number>();
+      const open = async (flow: string): Promise<void> => {
+        const to = { address: vip.IPv4, port: 80 };
+        const outcome = await client.open(flow, { protocol: 'TCP', to, timeoutMs: answerMs });
+        if (outcome.kind !== 'answered') throw new Error(JSON.stringify(outcome));
+        held.set(flow, outcome.port);
+      };
+      const counts = (): number[] =>
+        ports.map((port) => [...held.values()].filter((one) => one === port).length);
+      for (let n = 0; n < 60; n += 1) await open(`flow ${n}`);
+      expect(counts()).toEqual([20, 20, 20, 0, 0, 0]);
+      await proxy.apply([...BASELINE, ...atPorts('TCP', annotations, ports)]);
+      while (Math.max(...counts()) > 12 || Math.min(...counts()) < 8) {
+        for (const flow of held.keys()) {
+          const { kind } = await client.resume(flow, answerMs);
+          if (kind === 'answered') continue;
+          expect(kind).toBe('reset');
+          await client.close(flow);
+          await open(flow);
+        }
+      }
+    },
+    longestMs,
+  );
 
   test('what cannot be done is done at random, and the log says so', async () => {
     const lines: LogLine[] = [];
