@@ -79,9 +79,9 @@ function cpuUs(work: () => void): number {
 /** Returns the number of events. */
 function cut(): number {
   let events = 0;
-  const { nodeName, strings } = decodeContext('node-1');
+  const context = decodeContext('node-1');
   resources.forEach((resource, i) => {
-    const encoding = protobuf(resource, { nodeName, strings }, new StringCache());
+    const encoding = protobuf(resource, context, new StringCache());
     const cutter = encoding.events(objectBytesMax);
     for (const chunk of lists[i]!) for (const _ of cutter.push(chunk)) events += 1;
   });

@@ -83,9 +83,9 @@ export class App {
   initialise(signal: AbortSignal): Promise<void> {
     return this.#live(signal, 'strict', (ending) => {
       // The process that runs after this one may lack the privileges to end them.
-      const endedStale = this.#agent.connectTime.stale.end(
-        this.#agent.config.connectTime !== 'off',
-      );
+      const { connectTime, serviceProxyName } = this.#agent.config;
+      const endedStale =
+        serviceProxyName === '' && this.#agent.connectTime.stale.end(connectTime !== 'off');
       return [Promise.all([this.#prepare(ending), endedStale]).then(() => this.end())];
     });
   }
@@ -127,6 +127,7 @@ export class App {
     if (config.oomScoreAdj !== before.oomScoreAdj) this.#setOomScore();
     if (isSwitched) this.#runner.switchMode();
     else this.#follow(agent.state.node);
+    if (config.serviceProxyName !== '') return;
     agent.fastPath.choose(config, mode.name);
     agent.failureDetection.choose(config);
   }
@@ -247,8 +248,11 @@ export class App {
     await this.#prepare(signal);
     if (signal.aborted) return;
     await this.#agent.connectTime.choose(this.#agent.config);
-    this.#agent.fastPath.choose(this.#agent.config, this.#agent.mode.name);
-    this.#agent.failureDetection.choose(this.#agent.config);
+    // A second proxy leaves the tables of the first one alone.
+    if (this.#agent.config.serviceProxyName === '') {
+      this.#agent.fastPath.choose(this.#agent.config, this.#agent.mode.name);
+      this.#agent.failureDetection.choose(this.#agent.config);
+    }
     this.#agent.observers.events.aboutNode('Starting', '');
     await this.#runner.run(signal);
   }

@@ -59,6 +59,7 @@ function modeConfig(options: EngineSettingsOptions, family: Family): ModeConfig 
     dropInvalid: !isLiberal,
     ownTables: config.ownTables,
     countsTraffic: config.serviceMetrics,
+    ...(config.serviceProxyName !== '' && mode.table && { table: mode.table.name }),
     ...(mode.ownSettings ? { [mode.ownSettings]: config[mode.ownSettings] } : {}),
   };
 }

@@ -60,7 +60,7 @@ export class ModeRunner {
   /** Until `signal` aborts and the batch in flight is over; the rules stay. */
   async run(signal: AbortSignal): Promise<void> {
     const { kernel, observers } = this.#agent;
-    for (const table of await findForeignTables(kernel)) {
+    for (const table of await findForeignTables(kernel, [...this.#agent.options.modes.values()])) {
       observers.takeover({ kind: 'foreign-table', table });
     }
     while (!signal.aborted) await this.#runMode(this.#agent.mode, signal);
@@ -88,7 +88,9 @@ export class ModeRunner {
       const settings = this.#settingsOf(mode);
       this.#settings = settings;
       // Removes the programs of an earlier engine, unless this one uses them.
-      await this.#agent.connectTime.stale.end(settings.connectTime !== undefined);
+      if (!isSecond(this.#agent)) {
+        await this.#agent.connectTime.stale.end(settings.connectTime !== undefined);
+      }
       const engine = this.#makeEngine(mode, settings);
       this.#agent.engine = engine;
       this.#running = engine;
@@ -135,8 +137,9 @@ export class ModeRunner {
     return this.#isLiberal;
   }
 
-  #takeOver(mode: ProxyMode, signal: AbortSignal): Promise<void> {
+  async #takeOver(mode: ProxyMode, signal: AbortSignal): Promise<void> {
     const agent = this.#agent;
+    if (isSecond(agent)) return;
     this.#takeover = new Takeover({
       ...{ kernel: agent.kernel, clock: agent.clock, mode },
       // Any mode of this build may have run before.
@@ -147,6 +150,11 @@ export class ModeRunner {
     });
     return this.#takeover.run(signal);
   }
+}
+
+/** Whether the rules of another proxy, which stay, serve the other Services. */
+function isSecond({ config }: Agent): boolean {
+  return config.serviceProxyName !== '';
 }
 
 function isLiberalAt({ host }: Agent): boolean {

@@ -3,9 +3,11 @@
  * lists them with the reason why they are recognised (behaviour document 1.6, 3.6).
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Config } from '../config/config.ts';
 import { connectTimeHere } from '../connect-time/cgroup.ts';
 import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
 import { hostFiles } from '../host/files.ts';
+import { lockNameOf } from '../host/instance-lock.ts';
 import { deleteCounters, readCounters } from '../kernel/acct.ts';
 import { isKernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
@@ -39,6 +41,8 @@ import { terminal } from './terminal.ts';
 export interface CleanupOptions {
   readonly kernel: Kernel;
   readonly modes: readonly ProxyMode[];
+  /** Only what these modes have made is removed: another proxy has the rest. */
+  readonly isSecond?: boolean;
   /** Where connect-time translation may be installed; absent: nowhere. */
   readonly connectTime?: ConnectTimePaths | undefined;
   readonly print: Print;
@@ -51,12 +55,17 @@ const attemptsMax = 10;
 const attemptPauseMs = 100;
 
 /** Rejects while another Fairlead runs in this network namespace, unless `ignoreOther`. */
-export async function runCleanup(action: 'remove' | 'list', ignoreOther: boolean): Promise<void> {
-  if (action === 'remove') await holdNamespaceForCleanup(ignoreOther);
+export async function runCleanup(
+  action: 'remove' | 'list',
+  { ignoreOtherInstance, serviceProxyName }: Config,
+): Promise<void> {
+  const lock = lockNameOf(serviceProxyName);
+  if (action === 'remove') await holdNamespaceForCleanup(ignoreOtherInstance, lock);
   const kernel = openKernel();
   const options: CleanupOptions = {
     kernel,
-    modes: availableModes(),
+    modes: availableModes(serviceProxyName),
+    isSecond: serviceProxyName !== '',
     connectTime: connectTimeHere(hostFiles()),
     print: (line) => terminal.stdout.write(`${printable(line)}\n`),
     complain: (line) => terminal.stderr.write(`fairlead: ${line}\n`),
@@ -81,7 +90,8 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
   if (failures.length > 0) throw new Error('encountered an error while tearing down rules');
 }
 
-function removals({ connectTime, kernel, modes }: CleanupOptions): Removal[] {
+function removals({ connectTime, isSecond, kernel, modes }: CleanupOptions): Removal[] {
+  if (isSecond) return modes.map((mode) => ofMode(kernel, mode));
   return [
     ...(connectTime === undefined ? [] : [ofPrograms(kernel, connectTime)]),
     ...ofFeatures(kernel),

@@ -1,5 +1,5 @@
 /** The source of Services according to the configuration. */
-import type { SourceConfig } from '../config/config.ts';
+import type { Config, SourceConfig } from '../config/config.ts';
 import { fairleadVersion } from '../config/version.ts';
 import { ApiClient, type ClientEvent, type ClientOptions } from '../source/kubernetes/client.ts';
 import { podWatch } from '../source/kubernetes/pods.ts';
@@ -30,16 +30,16 @@ export async function checkSource(source: SourceConfig): Promise<void> {
 
 /** `nodeName`: the Node to deliver.  */
 export function clusterSource(
-  source: SourceConfig,
+  { serviceProxyName: proxyName, source }: Pick<Config, 'serviceProxyName' | 'source'>,
   nodeName: string,
   observer: (event: ClientEvent) => void = () => {},
 ): ClusterSource {
   if (source.kind === 'manifests') {
-    return { source: new ManifestSource({ directory: source.directory, nodeName }) };
+    return { source: new ManifestSource({ directory: source.directory, nodeName, proxyName }) };
   }
   const options: ClientOptions = { ...accessOf(source), observer };
   return {
-    source: new KubernetesSource({ ...options, nodeName }),
+    source: new KubernetesSource({ ...options, nodeName, proxyName }),
     openEvents: () => ApiClient.open(options),
     // The HTTP thread bounds the number of reviews.
     openReviews: () => ApiClient.open({ ...options, qps: -1 }),

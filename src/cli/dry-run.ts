@@ -6,7 +6,7 @@ import { checkConfig } from '../host/checks.ts';
 import { isConntrackLiberal } from '../host/conntrack.ts';
 import { hostFiles } from '../host/files.ts';
 import { type Finding, worst } from '../host/finding.ts';
-import { findInstance, formatHolder } from '../host/instance-lock.ts';
+import { findInstance, formatHolder, lockNameOf } from '../host/instance-lock.ts';
 import { availableFamilies, interfaceAddresses } from '../host/interfaces.ts';
 import { nodeName } from '../host/node-name.ts';
 import { dryRunOf } from '../kernel/dry-run.ts';
@@ -33,11 +33,12 @@ export async function runDryRun(config: Config, warnings: readonly string[]): Pr
   for (const warning of warnings) print(`Warning: ${warning}`);
   const kernel = openKernel();
   try {
-    const registry = builtModes();
+    const { serviceProxyName } = config;
+    const registry = builtModes(undefined, serviceProxyName);
     const choice = await selectMode(config.mode, kernel, registry, config.ipvs);
     for (const { from, reason } of choice.fallbacks) print(`Mode ${from} ${reason}`);
     print(`Mode ${choice.mode.name}`);
-    const running = await runningHere();
+    const running = await runningHere(lockNameOf(serviceProxyName));
     if (running !== undefined) {
       print(`Another Fairlead runs here: ${running}; this compares with what it has written`);
     }
@@ -50,9 +51,10 @@ export async function runDryRun(config: Config, warnings: readonly string[]): Pr
       await close();
     }
     for (const line of settingsLines(config, choice.mode, thisMachine())) print(line);
-    const others = (await checkPredecessors(kernel, [...registry.values()], choice.mode)).filter(
-      ({ check }) => check !== instanceCheck,
-    );
+    // A second proxy takes nothing over.
+    const modes = serviceProxyName === '' ? [...registry.values()] : undefined;
+    const found = modes && (await checkPredecessors(kernel, modes, choice.mode));
+    const others = (found ?? []).filter(({ check }) => check !== instanceCheck);
     for (const line of linesOf('Takeover', others)) print(line);
     print('Nothing was written.');
     if (worst(others) === 'problem') throw new Error('a start would fail, as is said above');
@@ -62,8 +64,8 @@ export async function runDryRun(config: Config, warnings: readonly string[]): Pr
 }
 
 /** The Fairlead of this network namespace. */
-async function runningHere(): Promise<string | undefined> {
-  const found = await findInstance();
+async function runningHere(lock: string): Promise<string | undefined> {
+  const found = await findInstance(lock);
   return found.kind === 'taken' ? formatHolder(found.holder) : undefined;
 }
 

@@ -48,9 +48,9 @@ export async function holdNamespace(log: Logger, options: HoldOptions): Promise<
 }
 
 /** For `--cleanup`: no process may write again what is being removed. */
-export async function holdNamespaceForCleanup(ignoreOther: boolean): Promise<void> {
+export async function holdNamespaceForCleanup(ignoreOther: boolean, name: string): Promise<void> {
   if (ignoreOther) return;
-  const result = await takeInstanceLock({ waitMs: 0 });
+  const result = await takeInstanceLock({ name, waitMs: 0 });
   if (result.kind === 'taken') throw takenError(result, 'it would write its rules again');
 }
 

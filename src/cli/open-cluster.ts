@@ -41,7 +41,7 @@ export async function openCluster(
 
 /** Until `signal` aborts. */
 function follow(config: Config, cluster: ShadowCluster, signal: AbortSignal): Promise<void> {
-  const { source } = clusterSource(config.source, nodeName(config.hostnameOverride));
+  const { source } = clusterSource(config, nodeName(config.hostnameOverride));
   const sink = {
     change: cluster.apply.bind(cluster),
     synced: cluster.synced.bind(cluster),

@@ -5,6 +5,7 @@ import type { Config } from '../config/config.ts';
 import { fairleadVersion } from '../config/version.ts';
 import { connectTimePaths } from '../connect-time/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
+import { lockNameOf } from '../host/instance-lock.ts';
 import { availableFamilies, interfaceAddresses, MachineAddresses } from '../host/interfaces.ts';
 import { nodeName } from '../host/node-name.ts';
 import { NodePrograms } from '../host/node-programs.ts';
@@ -44,7 +45,8 @@ export async function runProxy(input: ProxyInput): Promise<void> {
   try {
     // A start that can never serve must not change anything on the machine.
     await checkSource(input.config.source);
-    await holdNamespace(log, { ignoreOther: input.config.ignoreOtherInstance, signal: stop });
+    const { ignoreOtherInstance: ignoreOther, serviceProxyName } = input.config;
+    await holdNamespace(log, { name: lockNameOf(serviceProxyName), ignoreOther, signal: stop });
     // A process that was stopped while it waited for another one does not touch the kernel.
     if (!stop.aborted) await serve(input, log, lines, stop);
     log.info('Stopped; rules stay in place');
@@ -99,7 +101,7 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
   const report = (noRoom: NoRoom): void => app.noRoom(noRoom);
   const room = [openFilesMax(host), report, memoryMax(), tcpPressureBytes(host)] as const;
   const descriptors = new Descriptors(...room);
-  const modes = builtModes(descriptors);
+  const modes = builtModes(descriptors, config.serviceProxyName);
   const addresses = machineAddresses(log);
   const app: App = new App({
     config,
@@ -110,7 +112,7 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
     modes,
     choice: await selectMode(config.mode, kernel, modes, config.ipvs),
     conntrack: openConntrack(),
-    ...clusterSource(config.source, name, (exchange) => app.metrics.requested(exchange)),
+    ...clusterSource(config, name, (exchange) => app.metrics.requested(exchange)),
     interfaces: addresses.read,
     followInterfaces: addresses.follow,
     programs: new NodePrograms({

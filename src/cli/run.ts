@@ -49,7 +49,7 @@ async function act(
       return 0;
     case 'cleanup': {
       const { runCleanup } = await import('./cleanup.ts');
-      await runCleanup(result.action, result.config.ignoreOtherInstance);
+      await runCleanup(result.action, result.config);
       return 0;
     }
     case 'dry-run': {

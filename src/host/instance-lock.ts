@@ -49,6 +49,12 @@ export interface InstanceLockOptions {
 }
 
 const lockName = 'fairlead';
+
+/** The lock of a proxy with this name, which has rules of its own; empty = it has none. */
+export function lockNameOf(proxyName: string): string {
+  return proxyName === '' ? lockName : `${lockName}.${proxyName}`;
+}
+
 const pauseMs = 100;
 /** How long to wait for a holder's answer. */
 const answerMs = 1000;
@@ -93,15 +99,15 @@ export async function takeInstanceLock(options: InstanceLockOptions): Promise<Lo
 }
 
 /** Who holds the network namespace. It does not take the lock. */
-export async function findInstance(): Promise<
-  Exclude<LockResult, { kind: 'ours' }> | { readonly kind: 'none' }
-> {
-  const found = lookUp(lockName, loadAddon().findListener);
+export async function findInstance(
+  name = lockName,
+): Promise<Exclude<LockResult, { kind: 'ours' }> | { readonly kind: 'none' }> {
+  const found = lookUp(name, loadAddon().findListener);
   if (found instanceof Error) return { kind: 'unknown', reason: found.message };
   if (found === undefined) return { kind: 'none' };
   const reason = foreignHolder(found);
   if (reason !== undefined) return { kind: 'unknown', reason };
-  return { kind: 'taken', holder: { pid: found.pid, words: await ask(lockName) } };
+  return { kind: 'taken', holder: { pid: found.pid, words: await ask(name) } };
 }
 
 /** `process 4711 (process 1 of pod 0f3…), since 2026-01-01T00:00:00.000Z: "dist/main.js"`. */

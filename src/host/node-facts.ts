@@ -40,11 +40,13 @@ export const factSettings = [
   'readBindAddress',
   'nodePortAddresses',
   'serviceLimits',
+  'serviceProxyName',
 ] as const satisfies readonly (keyof Config)[];
 
 export type NodeFactsSettings = Pick<Config, (typeof factSettings)[number]>;
 
 const noKeys: AddressKeys = new Set();
+const noCIDRs: Environment['serviceCIDRs'] = [];
 
 interface NodeFactsOptions {
   /** How the mode can share connections out, as far as is known; default: in every way. */
@@ -119,7 +121,8 @@ export class NodeFacts {
   /** The environment. It is the same object until something in it changes. */
   environment(family: Family): Environment {
     const { excludedPods, isConnectTime, settings, mode, state } = this.#options;
-    const serviceCIDRs = state.serviceCIDRs(family);
+    // A second proxy knows few Services: the first one drops what is for none.
+    const serviceCIDRs = settings.serviceProxyName === '' ? state.serviceCIDRs(family) : noCIDRs;
     const cgroups = isConnectTime ? excludedPods?.cgroups : undefined;
     const sources = [this.ips, this.#interfaces, serviceCIDRs, cgroups];
     const last = this.#environments.get(family);

@@ -9,7 +9,8 @@ import { ipvsMode } from './ipvs/mode.ts';
 import { describer as ipvs } from './ipvs/packet-path.ts';
 import { defaultIPVSSettings, type IPVSSettings, type ModeName } from './mode.ts';
 import { modeNames, modeTable } from './mode-table.ts';
-import { nftablesMode } from './nftables/mode.ts';
+import { tableOf } from './nftables/layout.ts';
+import { nftablesMode, nftablesModeIn } from './nftables/mode.ts';
 import { describer as nftables } from './nftables/packet-path.ts';
 import type { PathDescriber } from './packet-path.ts';
 import type { ProxyMode } from './proxy-mode.ts';
@@ -26,13 +27,17 @@ const makers: Readonly<Record<ModeName, (descriptors?: Descriptors) => ProxyMode
   userspace: userspaceMode,
 };
 
-/** Every mode of this build, best first. Each call makes new instances with their own sockets. */
-export function builtModes(descriptors?: Descriptors): ModeRegistry {
+/**
+ * Every mode of this build, best first. Each call makes new instances with their own sockets. A
+ * proxy with a name has mode nftables alone, in a table of its own.
+ */
+export function builtModes(descriptors?: Descriptors, proxyName = ''): ModeRegistry {
+  if (proxyName !== '') return new Map([['nftables', nftablesModeIn(tableOf(proxyName))]]);
   return new Map(modeNames.map((name) => [name, makers[name](descriptors)]));
 }
 
-export function availableModes(): ProxyMode[] {
-  return [...builtModes().values()];
+export function availableModes(proxyName?: string): ProxyMode[] {
+  return [...builtModes(undefined, proxyName).values()];
 }
 
 /** The modes to try for a requested mode, in order; '' = none was requested. */

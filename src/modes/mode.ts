@@ -45,6 +45,8 @@ export interface ModeConfig {
   readonly ownTables: boolean;
   /** Connections and refusals are counted, in a mode that can do that. */
   readonly countsTraffic: boolean;
+  /** Of mode nftables; default: that of a proxy without a name. */
+  readonly table?: string;
   /** Only for ipvs mode. */
   readonly ipvs?: IPVSSettings;
   /** Only for userspace mode. */

@@ -64,6 +64,7 @@ export interface PathDescriber {
   describe(config: ModeConfig, to: Destination, client: ClientKind): DescribedPath;
   /** `taken`: the kinds of frontends that Services have at this address, at other ports. */
   unclaimed(
+    config: ModeConfig,
     environment: Environment,
     address: Address,
     taken: ReadonlySet<Frontend['kind']>,
@@ -73,6 +74,7 @@ export interface PathDescriber {
   /** The endpoint that session affinity has for a client; only where the kernel can be asked. */
   remembered?(
     kernel: KernelReader,
+    config: ModeConfig,
     forwarding: Forwarding,
     pool: PacketPath['pool'],
     client: Address,

@@ -22,11 +22,13 @@ export { decodeNode, decodeServiceCIDR, endpointSliceInSteps, serviceInSteps };
 export interface DecodeContext {
   /** This node's name. */
   readonly nodeName: string;
+  /** See `serviceInSteps`. */
+  readonly proxyName: string;
   readonly strings: Interner;
 }
 
-export function decodeContext(nodeName: string): DecodeContext {
-  return { nodeName, strings: new Interner() };
+export function decodeContext(nodeName: string, proxyName = ''): DecodeContext {
+  return { nodeName, proxyName, strings: new Interner() };
 }
 
 export interface DecodedChange {
@@ -56,13 +58,13 @@ export function decodeChange(
 export function* changeInSteps(
   resource: Resource,
   raw: unknown,
-  { nodeName, strings }: DecodeContext,
+  { nodeName, proxyName, strings }: DecodeContext,
 ): Generator<undefined, DecodedChange> {
   switch (resource) {
     case 'services': {
-      const { record: service, problems } = yield* serviceInSteps(raw, strings);
+      const { record: service, problems } = yield* serviceInSteps(raw, strings, proxyName);
       if (service !== undefined) return { change: { kind: 'service', service }, problems };
-      const unserved = problems.length > 0 ? undefined : decodeUnserved(raw);
+      const unserved = problems.length > 0 ? undefined : decodeUnserved(raw, proxyName);
       return { change: unserved && { kind: 'service-unserved', unserved }, problems };
     }
     case 'endpointslices': {

@@ -7,6 +7,7 @@ import type { KernelReader } from '../kernel/kernel.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
 import { familyWord } from '../kernel/nft/words.ts';
 import { availableModes } from '../modes/index.ts';
+import type { ModeFacts } from '../modes/mode.ts';
 import { families } from '../net/address.ts';
 
 export interface ForeignTable {
@@ -16,20 +17,22 @@ export interface ForeignTable {
   readonly objects: readonly string[];
 }
 
-/** The comment that each table of ours has, by the table's name. */
-const ours: ReadonlyMap<string, string> = new Map(
-  availableModes().flatMap(({ table }) => (table ? [[table.name, table.comment]] : [])),
-);
-
 /**
  * Changes nothing. Leaves out empty tables. Finds none if the kernel can't be read, which
  * other parts report.
  */
-export async function findForeignTables(kernel: KernelReader): Promise<readonly ForeignTable[]> {
+export async function findForeignTables(
+  kernel: KernelReader,
+  modes: readonly ModeFacts[] = availableModes(),
+): Promise<readonly ForeignTable[]> {
+  /** The comment that each table of ours has, by the table's name. */
+  const ours: Comments = new Map(
+    modes.flatMap(({ table }) => (table ? [[table.name, table.comment]] : [])),
+  );
   const found: ForeignTable[] = [];
   for (const family of families.map((one) => NFPROTO[one])) {
     try {
-      for (const name of await tablesOfOthers(kernel, family)) {
+      for (const name of await tablesOfOthers(kernel, family, ours)) {
         const objects = await objectsIn(kernel, family, name);
         if (objects.length > 0) found.push({ table: `${familyWord(family)} ${name}`, objects });
       }
@@ -40,7 +43,13 @@ export async function findForeignTables(kernel: KernelReader): Promise<readonly 
   return found;
 }
 
-async function tablesOfOthers(kernel: KernelReader, family: number): Promise<string[]> {
+type Comments = ReadonlyMap<string, string>;
+
+async function tablesOfOthers(
+  kernel: KernelReader,
+  family: number,
+  ours: Comments,
+): Promise<string[]> {
   const { records } = await kernel.dump({ kind: 'tablesDump', family });
   return records.flatMap((one) => {
     const comment = one.kind === 'table' ? ours.get(one.table) : undefined;

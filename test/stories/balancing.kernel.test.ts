@@ -143,14 +143,11 @@ describe('in mode nftables', () => {
   });
 
   test(
-    'long connections become even after scaling from 3 to 6 endpoints, by their age',
+    'long connections are shared out again after scaling from 3 to 6 endpoints, by their age',
     async () => {
       const { client, 'pod-a': pod } = rig.lab.actors;
       for (const port of ports) await pod.listen('TCP', POD_A_IP.IPv4, port);
-      const annotations = {
-        'fairlead.io/balance': 'round-robin',
-        'fairlead.io/max-connection-age': '10s',
-      };
+      const annotations = { 'fairlead.io/max-connection-age': '10s' };
       const proxy = await rig.start(atPorts('TCP', annotations, ports.slice(0, 3)));
       const held = new Map<string, number>();
       const open = async (flow: string): Promise<void> => {
@@ -162,9 +159,9 @@ describe('in mode nftables', () => {
       const counts = (): number[] =>
         ports.map((port) => [...held.values()].filter((one) => one === port).length);
       for (let n = 0; n < 60; n += 1) await open(`flow ${n}`);
-      expect(counts()).toEqual([20, 20, 20, 0, 0, 0]);
       await proxy.apply([...BASELINE, ...atPorts('TCP', annotations, ports)]);
-      while (Math.max(...counts()) > 12 || Math.min(...counts()) < 8) {
+      // Ten is even, and chance is within six of it nearly all of the time.
+      while (Math.max(...counts()) > 16 || Math.min(...counts()) < 4) {
         for (const flow of held.keys()) {
           const { kind } = await client.resume(flow, answerMs);
           if (kind === 'answered') continue;

@@ -86,6 +86,18 @@ export const isHiddenVersion = unless(
   "must be omitted or '1.35', the previous minor version",
 );
 
+/** A second proxy has what tables keep apart, and not what a node has once. */
+export const isServiceProxyName: Check<string> = (name, all) => {
+  if (name === '') return [];
+  if (!new RegExp(`^${labelName}$`).test(name)) {
+    return [{ shown: quote(name), detail: 'must be a label value' }];
+  }
+  const { connectTime, failureDetection, fastPath, mode } = all;
+  const isApart = [connectTime, failureDetection, fastPath].every((value) => value === 'off');
+  const detail = 'needs mode nftables, without connectTime, fastPath and failureDetection';
+  return mode === 'nftables' && isApart ? [] : [{ shown: quote(name), detail }];
+};
+
 export function isOneOf(words: readonly string[], or = ', '): Check<string> {
   return unless((text) => words.includes(text), `must be ${words.join(or)}`);
 }

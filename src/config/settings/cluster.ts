@@ -1,4 +1,4 @@
-import { isHiddenVersion, isHostPort, isIP } from './checks.ts';
+import { isHiddenVersion, isHostPort, isIP, isServiceProxyName } from './checks.ts';
 import { toAddress, toHostPort } from './makers.ts';
 import { bool, duration, grouped, int32, notNegative, other, positive, string } from './spec.ts';
 
@@ -60,6 +60,20 @@ export const sourceSettings = grouped('source', {
       make: (name) => name.trim().toLowerCase(),
       rules: 'not only white space',
       withConfig: 'kept',
+      restart: 'always',
+    },
+  ),
+  serviceProxyName: string(
+    'Serve the Services whose label service.kubernetes.io/service-proxy-name is this, and no ' +
+      'others: a second proxy of the node, with tables of its own (docs/neighbours.md).',
+    {
+      flag: 'service-proxy-name',
+      config: 'serviceProxyName',
+      rules:
+        'a label value; needs mode nftables, without connectTime, fastPath and failureDetection',
+      check: isServiceProxyName,
+      origin: 'own',
+      omitted: true,
       restart: 'always',
     },
   ),

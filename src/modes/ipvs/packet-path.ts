@@ -22,7 +22,7 @@ export const describer: PathDescriber = {
     const path = asIPVSCan(packetPathOf(config, to, client), to, client);
     return { ...path, objects: objectsOf(to) };
   },
-  unclaimed({ serviceCIDRs }, address, taken) {
+  unclaimed(_config, { serviceCIDRs }, address, taken) {
     const { family } = address;
     if (taken.size > 0) return { end: 'rejected', object: object(family, 'vips') };
     const isKnown = serviceCIDRs.some((cidr) => cidrContains(cidr, address));

@@ -11,7 +11,6 @@ import { sameBytes } from '../../net/bytes.ts';
 import { EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
 import type { AffinityFill } from '../mode.ts';
 import { clientsMax, memoryNameOf } from './affinity-objects.ts';
-import { tableName } from './layout.ts';
 
 type SetReply = ReplyOf<'set'>;
 
@@ -19,9 +18,12 @@ type SetReply = ReplyOf<'set'>;
  * Reads all maps of a family, one after the other. Omits maps that are deleted during the dump.
  * Rejects with KernelError if the kernel can't be read.
  */
-export async function readAffinityFill(kernel: KernelReader, of: Family): Promise<AffinityFill[]> {
-  const family = NFPROTO[of];
-  const { records } = await kernel.dump({ kind: 'setsDump', family, table: tableName });
+export async function readAffinityFill(
+  kernel: KernelReader,
+  of: Family,
+  table: string,
+): Promise<AffinityFill[]> {
+  const { records } = await kernel.dump({ kind: 'setsDump', family: NFPROTO[of], table });
   const fills: AffinityFill[] = [];
   for (const record of records) {
     const name = record.kind === 'set' ? memoryNameOf(record.set) : undefined;
@@ -46,13 +48,13 @@ async function countOf(kernel: KernelReader, record: SetReply): Promise<number |
 /** The endpoint that the map has for a client: `10.0.0.1:80`; undefined = it has none. */
 export async function rememberedEndpoint(
   kernel: KernelReader,
-  of: Family,
+  { family: of, table }: { readonly family: Family; readonly table: string },
   map: string,
   client: Uint8Array,
 ): Promise<string | undefined> {
   const [family, keyLength, dataLength] = [NFPROTO[of], addressBytes[of], endpointBytes[of]];
   const shape = { shape: ElementShape.data, keyLength, dataLength };
-  const at = { family, table: tableName, set: map };
+  const at = { family, table, set: map };
   const { records } = await kernel.dump({ kind: 'elementsDump', ...at, ...shape });
   for (const record of records) {
     if (record.kind !== 'elements') continue;

@@ -16,7 +16,6 @@ import type { Forwarding } from '../../state/types.ts';
 import type { FrontendChange } from '../changes.ts';
 import { type Memory, memoryName, memoryNameOf } from './affinity-objects.ts';
 import type { FrontendElements } from './frontends.ts';
-import { tableName } from './layout.ts';
 
 /** Elements that bind a client to an endpoint that its Service port no longer has. */
 interface StaleAffinity {
@@ -41,6 +40,7 @@ const none: readonly Memory[] = [];
 
 export class AffinityKeeper {
   readonly #family: Family;
+  readonly #table: string;
   /** Maps in force, by name. */
   readonly #kept = new Map<string, Kept>();
   /** Names of maps that may bind clients to what is gone. */
@@ -50,8 +50,9 @@ export class AffinityKeeper {
   /** Names of maps that were read, and of which the next batch deletes such clients. */
   readonly #read = new Set<string>();
 
-  constructor(family: Family) {
+  constructor(family: Family, table: string) {
     this.#family = family;
+    this.#table = table;
   }
 
   /** Whether clients may be bound to an endpoint that is gone. */
@@ -147,7 +148,11 @@ export class AffinityKeeper {
 
   /** After a start all maps are due. Where the kernel counts elements, empty maps are not read. */
   async #passOverEmpty(kernel: KernelReader): Promise<void> {
-    const request = { kind: 'setsDump', family: NFPROTO[this.#family], table: tableName } as const;
+    const request = {
+      kind: 'setsDump',
+      family: NFPROTO[this.#family],
+      table: this.#table,
+    } as const;
     const { records, consistent } = await kernel.dump(request);
     if (!consistent) return;
     for (const one of records) if (one.kind === 'set' && one.count === 0) this.#due.delete(one.set);
@@ -159,7 +164,7 @@ export class AffinityKeeper {
     { set, pool }: Kept,
     found: StaleAffinity[],
   ): Promise<number> {
-    const { table, keyLength, dataLength } = fieldsOfSet(this.#family, tableName, set);
+    const { table, keyLength, dataLength } = fieldsOfSet(this.#family, this.#table, set);
     const family = NFPROTO[this.#family];
     const request = { family, table, set: set.name, shape: entryShape(set), keyLength, dataLength };
     const dump = await kernel

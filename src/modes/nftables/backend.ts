@@ -56,18 +56,18 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
 
   constructor(config: ModeConfig) {
     this.#config = config;
-    this.#layout = tableLayout(config.family, config.countsTraffic);
+    this.#layout = tableLayout(config.family, config.countsTraffic, config.table);
     this.#classes = new ChainClasses(config);
-    this.#affinity = new AffinityKeeper(config.family);
+    this.#affinity = new AffinityKeeper(config.family, this.#layout.table);
     this.tables = new TableOwnership(this.#layout, config.ownTables);
     this.tally = {
       ...tallyOf(this.#counts, this.#affinity),
-      miscounts: (kernel) => this.#counts.miscounts(kernel, config.family, this.#deferred),
+      miscounts: (kernel) => this.#counts.miscounts(kernel, this.#layout, this.#deferred),
     };
   }
 
   describe(forwarding: Forwarding): readonly string[] {
-    return describe(forwarding, frontendElements(this.#classes, forwarding));
+    return describe(this.#layout.table, forwarding, frontendElements(this.#classes, forwarding));
   }
 
   objects(forwarding: Forwarding): ObjectOf<NFTablesTypes>[] {

@@ -60,7 +60,7 @@ import {
 } from '../nft-table/parts.ts';
 import { noPortChain, noServiceChain, refusalChains, rejecting } from '../nft-table/refusals.ts';
 import type { FrontendMaps } from './frontend-maps.ts';
-import { learnMaps } from './layout.ts';
+import { learnMaps, tableName } from './layout.ts';
 import { pathOf } from './owner-comment.ts';
 
 /**
@@ -86,6 +86,8 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
   const toLearning: Rule = [stateNew, statusDNAT, jump('learning')];
   const toAnswers: Rule = [...youngReply, toAnswersChain];
   const counted = (...rules: readonly Rule[]) => (countsTraffic ? rules : []);
+  // A second proxy refuses before the first one drops what is of no Service that it knows.
+  const filter = config.table === undefined || config.table === tableName ? priority.filter : -1;
   return [
     // `reject` is only allowed in input, forward and output before Linux 5.9.
     rejecting(family, countsTraffic),
@@ -137,24 +139,24 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
         ifNew('nodeport-endpoints-check'),
         [stateNew, ...ofClusterIP('!='), endpointsCheck],
       ],
-      baseChain('filter', NF_INET.LOCAL_IN, priority.filter),
+      baseChain('filter', NF_INET.LOCAL_IN, filter),
     ),
     // Before masquerading, so that the client's own address is learnt.
     chain(
       'filter-postrouting',
       [...counted([...youngReply, matchOutputInterface('!=', 'lo'), toAnswersChain]), toLearning],
-      baseChain('filter', NF_INET.POST_ROUTING, priority.filter),
+      baseChain('filter', NF_INET.POST_ROUTING, filter),
     ),
     chain(
       'filter-forward',
       [ifNew('service-endpoints-check'), ...unclaimed],
-      baseChain('filter', NF_INET.FORWARD, priority.filter),
+      baseChain('filter', NF_INET.FORWARD, filter),
     ),
     ...(asIptables ? [hairpinMarks(config)] : []),
     chain(
       'filter-output',
       [...toLoopback, [stateNew, ...ofClusterIP('=='), endpointsCheck], ...unclaimed],
-      baseChain('filter', NF_INET.LOCAL_OUT, priority.filter),
+      baseChain('filter', NF_INET.LOCAL_OUT, filter),
     ),
     chain(
       'nat-prerouting',

@@ -14,14 +14,15 @@ import {
   verdictKinds,
   verdictParts,
 } from './frontends.ts';
-import { type SetName, tableName } from './layout.ts';
+import type { SetName } from './layout.ts';
 
-/** `elements` are those of the Forwarding's frontends, in their order. */
+/** `name`: of the table. `elements` are those of the Forwarding's frontends, in their order. */
 export function describe(
+  name: string,
   forwarding: Forwarding,
   elements: readonly FrontendElements[],
 ): readonly string[] {
-  const table = `${familyWord(NFPROTO[forwarding.family])} ${tableName}`;
+  const table = `${familyWord(NFPROTO[forwarding.family])} ${name}`;
   const { protocol } = forwarding.servicePort;
   const lines = elements.flatMap((one, i) => {
     const words = keyWords(forwarding.frontends[i]!, protocol.toLowerCase());

@@ -3,13 +3,12 @@
  * not from what batches wrote, so that the count shows mistakes of batches.
  */
 import type { KernelReader } from '../../kernel/kernel.ts';
-import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { unknownIndex } from '../../kernel/ops.ts';
-import type { Family } from '../../net/address.ts';
 import type { Miscount } from '../mode.ts';
+import { inTable, type TableLayout } from '../nft-table/layout.ts';
 import type { Deferred } from './deferred.ts';
 import { elementOf, type FrontendElements, verdictKinds, verdictParts } from './frontends.ts';
-import { type SetName, tableName } from './layout.ts';
+import type { SetName } from './layout.ts';
 
 export class ElementCounts {
   readonly #counts = new Map<SetName, { count: number }>();
@@ -38,15 +37,14 @@ export class ElementCounts {
   /** The sets for which the kernel has another count; undefined where it does not count. */
   async miscounts(
     kernel: KernelReader,
-    family: Family,
+    layout: Pick<TableLayout, 'family' | 'table'>,
     deferred: Deferred,
   ): Promise<readonly Miscount[] | undefined> {
     const expected = new Map(Array.from(this.#counts, ([set, { count }]) => [set, count]));
     for (const [set, retired] of deferred.retiredElements()) {
       expected.set(set, (expected.get(set) ?? 0) + retired);
     }
-    const request = { kind: 'setsDump', family: NFPROTO[family], table: tableName } as const;
-    const { records, consistent } = await kernel.dump(request);
+    const { records, consistent } = await kernel.dump({ kind: 'setsDump', ...inTable(layout) });
     if (!consistent) return undefined;
     const counted = new Map<string, number>();
     for (const record of records) if (record.kind === 'set') counted.set(record.set, record.count);

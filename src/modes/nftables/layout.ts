@@ -11,6 +11,12 @@ import { countingSet, refusalSets } from '../nft-table/refusals.ts';
 import { SharedElements } from '../nft-table/shared.ts';
 
 export const tableName = 'fairlead';
+
+/** The table of a proxy with this name; empty = it has none. */
+export function tableOf(proxyName: string): string {
+  return proxyName === '' ? tableName : `${tableName}.${proxyName}`;
+}
+
 export const tableComment = 'Services of Kubernetes, kept by fairlead';
 
 /**
@@ -39,9 +45,13 @@ export const sharedElements = new SharedElements([
 export type SharedSet = (typeof sharedElements)['sets'][number];
 
 /** `countsTraffic`: with the sets that count. */
-export function tableLayout(family: Family, countsTraffic = false): TableLayout<SetName> {
+export function tableLayout(
+  family: Family,
+  countsTraffic = false,
+  table = tableName,
+): TableLayout<SetName> {
   const sets = setsOf(setDefinitions(family), countsTraffic);
-  return { family, table: tableName, comment: tableComment, sets };
+  return { family, table, comment: tableComment, sets };
 }
 
 /** The sets and maps of one family. `index` numbers a pool's endpoints, 4 bytes in host order. */

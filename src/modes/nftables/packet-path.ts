@@ -29,8 +29,9 @@ export const describer: PathDescriber = {
     const path = packetPathOf(config, to, client);
     return { ...path, objects: objectsOf(config, to, path) };
   },
-  unclaimed({ serviceCIDRs }, address, taken) {
+  unclaimed({ table = tableName }, { serviceCIDRs }, address, taken) {
     const { family } = address;
+    const object = objectIn(table);
     if (taken.has('clusterIP')) {
       return { end: 'rejected', object: object('set', family, 'cluster-ips') };
     }
@@ -41,8 +42,8 @@ export const describer: PathDescriber = {
     Object.entries(setDefinitions(family)).find(([name]) => name === set)?.[1] ??
     affinityTypes(family, set) ??
     sourceRangesTypes(family, set),
-  remembered: (kernel, { family, servicePort }, pool, client) =>
-    rememberedEndpoint(kernel, family, memoryName(servicePort, pool), client.bytes),
+  remembered: (kernel, { table = tableName }, { family, servicePort }, pool, client) =>
+    rememberedEndpoint(kernel, { family, table }, memoryName(servicePort, pool), client.bytes),
 };
 
 type Given = Parameters<PathDescriber['describe']>;
@@ -56,6 +57,7 @@ function objectsOf(
   const elements = frontendElements(new ChainClasses(config), forwarding);
   const own = elements[frontends.indexOf(frontend)]!;
   const { affinity, chains, maps } = own;
+  const object = objectIn(config.table ?? tableName);
   const key = nftKey(frontend.address, servicePort.protocol, frontend.port);
   const element = (part: VerdictPart): string | undefined => {
     const verdict = verdictKinds[part].of(own);
@@ -77,6 +79,7 @@ function objectsOf(
   };
 }
 
-function object(kind: 'chain' | 'map' | 'set', family: Family, name: string): string {
-  return nftObject(kind, family, tableName, name);
+function objectIn(table: string) {
+  return (kind: 'chain' | 'map' | 'set', family: Family, name: string): string =>
+    nftObject(kind, family, table, name);
 }

@@ -34,17 +34,20 @@ const noClients = ['0.0.0.0/32', '::/128'].map((text) => parseCIDR(text)!);
 
 /**
  * Decodes a Service (behaviour document 5.1, 5.2), in steps. No record for Services that are not
- * served: headless, ExternalName, or labelled for another proxy.
+ * served: headless, ExternalName, or for another proxy. `proxyName`: the label of those for this
+ * one; empty = they have none.
  */
 export function* serviceInSteps(
   raw: unknown,
   strings: Interner,
+  proxyName = '',
 ): Generator<undefined, Decoded<Service>> {
   const opened = open('Service', raw, 'namespaced');
   const { fields } = opened;
   if (opened.id === undefined) return { record: undefined, problems: fields.problems };
   const spec = fields.object(opened.raw.spec, 'spec') ?? {};
-  if (opened.labels[proxyNameLabel] !== undefined) return { record: undefined, problems: [] };
+  const proxy = opened.labels[proxyNameLabel];
+  if (proxy !== (proxyName || undefined)) return { record: undefined, problems: [] };
   if (spec.type === 'ExternalName') return { record: undefined, problems: [] };
   const clusterIPs = decodeClusterIPs(fields, spec);
   const type = fields.choice(spec.type, 'spec.type', types, 'ClusterIP');
@@ -97,7 +100,7 @@ export function* serviceInSteps(
 }
 
 /** The facts about a Service that is not served here; undefined: nothing. */
-export function decodeUnserved(raw: unknown): UnservedService | undefined {
+export function decodeUnserved(raw: unknown, proxyName = ''): UnservedService | undefined {
   const opened = open('Service', raw, 'namespaced');
   if (opened.id === undefined) return undefined;
   const spec = objectOf(opened.raw.spec);
@@ -106,8 +109,11 @@ export function decodeUnserved(raw: unknown): UnservedService | undefined {
   const addresses = listed.map(String).filter((text) => isIP(text) !== 0);
   const { key } = opened.id;
   const proxy = opened.labels[proxyNameLabel];
-  if (proxy !== undefined) {
-    const because = `its label ${proxyNameLabel} gives it to the proxy ${show(proxy)}`;
+  if (proxy !== (proxyName || undefined)) {
+    const because =
+      proxy === undefined
+        ? `it has no label ${proxyNameLabel}, and this proxy is ${show(proxyName)}`
+        : `its label ${proxyNameLabel} gives it to the proxy ${show(proxy)}`;
     return { key, because, addresses };
   }
   if (type === 'ExternalName') {

@@ -1,5 +1,6 @@
 import type { Resource } from '../../state/change.ts';
 import { Pacer } from '../../time/pacer.ts';
+import { proxyNameLabel } from '../decode/names.ts';
 import { decodeContext } from '../decode.ts';
 import type { Condition, ServerVersion, Source, SourceSink } from '../source.ts';
 import { ApiClient, type ClientOptions } from './client.ts';
@@ -15,6 +16,8 @@ import { defaultTiming, type ReflectorTiming } from './timing.ts';
 export interface KubernetesSourceOptions extends ClientOptions {
   /** This node's name: only its Node is watched, and endpoints on it are local. */
   readonly nodeName: string;
+  /** The label of Services for this proxy; default: they have none. */
+  readonly proxyName?: string;
   readonly timing?: Partial<ReflectorTiming>;
 }
 
@@ -27,13 +30,16 @@ const unasked: Condition = { silenceMs: undefined, missingMs: undefined, failure
 const oneName = { fieldSelector: 'metadata.name=fairlead' };
 
 /** Behaviour document 4.1. */
-function targets(nodeName: string): (Target & { readonly resource: Resource })[] {
+function targets(
+  nodeName: string,
+  proxyName: string,
+): (Target & { readonly resource: Resource })[] {
   return [
     {
       resource: 'services',
       path: '/api/v1/services',
       query: {
-        labelSelector: '!service.kubernetes.io/service-proxy-name',
+        labelSelector: proxyName === '' ? `!${proxyNameLabel}` : `${proxyNameLabel}=${proxyName}`,
         fieldSelector: 'spec.clusterIP!=None',
       },
       part: { path: '/api/v1/namespaces/default/services', query: oneName },
@@ -125,11 +131,11 @@ export class KubernetesSource implements Source {
   }
 
   #start(client: ApiClient, sink: SourceSink, signal: AbortSignal): Promise<void>[] {
-    const { nodeName } = this.#options;
-    const context = decodeContext(nodeName);
+    const { nodeName, proxyName = '' } = this.#options;
+    const context = decodeContext(nodeName, proxyName);
     const pacer = new Pacer();
     const strings = new StringCache();
-    return targets(nodeName).map((target) => {
+    return targets(nodeName, proxyName).map((target) => {
       const delivery = new Delivery(target.resource, context, sink);
       const reflector = new Reflector(target, {
         client,

@@ -38,6 +38,8 @@ interface ManifestSourceOptions {
   readonly directory: string;
   /** This node's name: only its Node is delivered, and endpoints on it are local. */
   readonly nodeName: string;
+  /** See `KubernetesSourceOptions`. */
+  readonly proxyName?: string;
   /** How often files are checked without an event where not all changes are one. Default 2000. */
   readonly rescanMs?: number;
 }
@@ -74,12 +76,12 @@ export class ManifestSource implements Source {
   /** The longest time until the next scan. */
   readonly #patienceMs: Readonly<Record<Seen, number>>;
 
-  constructor({ directory, nodeName, rescanMs = 2000 }: ManifestSourceOptions) {
+  constructor({ directory, nodeName, proxyName, rescanMs = 2000 }: ManifestSourceOptions) {
     this.#path = directory;
     const reported = reportedFactor * rescanMs;
     this.#patienceMs = { unsettled: graceMs, settled: rescanMs, reported };
     this.lookup = new ManifestLookup(directory);
-    this.#context = decodeContext(nodeName);
+    this.#context = decodeContext(nodeName, proxyName);
     this.#directory = new ManifestDirectory(directory, this.#context, this.#pacer);
     this.#watcher = new DirectoryWatcher(directory, rescanMs);
   }

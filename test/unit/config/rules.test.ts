@@ -358,6 +358,30 @@ describe('rules for external IPs', () => {
   });
 });
 
+describe('the name of a second proxy', () => {
+  const named = (name: string, more = '') =>
+    `mode: nftables\nserviceProxyName: ${JSON.stringify(name)}\n${more}`;
+
+  test.each(['', 'blue', 'Team_1.x-y', 'x'.repeat(63)])('may be %j', (name) => {
+    expect(configOf(loadFile(named(name))).serviceProxyName).toBe(name);
+  });
+
+  test.each(['-a', 'a b', 'a/b', 'x'.repeat(64)])('is rejected if it is %j', (name) => {
+    expect(refusal(named(name))).toContain('must be a label value');
+  });
+
+  test.each([
+    'mode: iptables',
+    'connectTime: all',
+    'fastPath: flowtable',
+    'failureDetection: eject',
+  ])('is rejected with %s, which a node has once', (line) => {
+    const file = named('blue', line);
+    const own = line.startsWith('mode') ? file.replace('mode: nftables\n', '') : file;
+    expect(refusal(own)).toContain('"blue": needs mode nftables, without connectTime, ');
+  });
+});
+
 describe('the selector of pods that are excluded from connect time', () => {
   const accepted = [
     '',

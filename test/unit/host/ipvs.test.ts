@@ -93,6 +93,7 @@ describe('the environment of this node in ipvs mode', () => {
         metricsBindAddress: { address: address('127.0.0.1'), port: 10249 },
         readBindAddress: undefined,
         serviceLimits: { ...noLimits, namespaceFactor: 1 },
+        serviceProxyName: '',
       },
       state,
       interfaces: () => ['127.0.0.1', '10.0.0.5', '::1', 'fe80::1', 'fd00::5'].map(address),

@@ -26,6 +26,7 @@ export async function withoutHolder(
   const because = await whyNobody(input, found, pacer);
   const taken = new Set(found.near.map(({ frontend }) => frontend.kind));
   const unclaimed = input.describer.unclaimed(
+    input.setting.config,
     input.setting.environment,
     input.target.address,
     taken,

@@ -68,14 +68,16 @@ function laterPackets({ client, agent }: ExplainInput, { servicePort }: Forwardi
 }
 
 async function affinityOf(
-  { client, describer, agent }: ExplainInput,
+  { client, describer, agent, setting }: ExplainInput,
   { forwarding }: Holder,
   { objects, pool }: DescribedPath,
 ): Promise<Step[]> {
   const { affinityTimeoutSeconds: seconds } = forwarding;
   if (seconds === 0) return [];
   const { address } = client;
-  const known = address && (await describer.remembered?.(agent.kernel, forwarding, pool, address));
+  const { config } = setting;
+  const known =
+    address && (await describer.remembered?.(agent.kernel, config, forwarding, pool, address));
   const text =
     address === undefined || known === undefined
       ? `Session affinity: a client that was here within ${seconds} s gets the endpoint that it had.`

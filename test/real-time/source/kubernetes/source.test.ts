@@ -143,10 +143,14 @@ describe('KubernetesSource', () => {
       metadata: { namespace: 'shop', name: 's0', labels },
       spec: { clusterIP: '10.96.1.0', ports: [{ port: 80 }] },
     });
+    const { sink: second } = startSource(server, { proxyName: 'x' });
     server.store.apply(service({ 'service.kubernetes.io/service-proxy-name': 'x' }));
     await until('gone', () => !sink.state.has('service shop/s0'));
+    await until('with the other', () => second.state.has('service shop/s0'));
     server.store.apply(service({}));
     await converged();
+    await until('gone again', () => !second.state.has('service shop/s0'));
+    expect(second.names().filter((name) => name.startsWith('service '))).toEqual([]);
   });
 
   it('lists in pages if the server rejects streaming lists', async () => {

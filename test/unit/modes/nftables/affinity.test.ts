@@ -16,7 +16,7 @@ function frontend(namespace: string, port: string): FrontendElements {
 }
 
 it('a namespace with very many maps of clients does not keep those of others waiting', async () => {
-  const keeper = new AffinityKeeper('IPv4');
+  const keeper = new AffinityKeeper('IPv4', 'fairlead');
   for (let i = 0; i < 2000; i += 1) keeper.resume(frontend('tenant', `p${i}`));
   keeper.resume(frontend('shop', 'http'));
   const read: string[] = [];

@@ -6,7 +6,7 @@ import {
   parseAddress,
 } from '../../../../src/net/address.ts';
 import type { List } from '../../../../src/net/list.ts';
-import { serviceInSteps } from '../../../../src/source/decode.ts';
+import { decodeChange, decodeContext, serviceInSteps } from '../../../../src/source/decode.ts';
 import { Interner } from '../../../../src/source/interner.ts';
 import { finish } from '../../../../src/state/steps.ts';
 
@@ -132,6 +132,21 @@ describe('serviceInSteps', () => {
     ],
   ])('skips a Service that is %s, silently', (_what, parts) => {
     expect(decode(service(parts))).toEqual({ record: undefined, problems: [] });
+  });
+
+  it('is served by the proxy that its label names, and by no other', () => {
+    const served = (label: string | undefined, proxyName: string) => {
+      const labels =
+        label === undefined ? {} : { 'service.kubernetes.io/service-proxy-name': label };
+      const raw = service({ metadata: { labels } });
+      const { change } = decodeChange('services', raw, decodeContext('node', proxyName));
+      return change?.kind === 'service-unserved' ? change.unserved.because : change?.kind;
+    };
+    expect(served('blue', 'blue')).toBe('service');
+    expect(served('green', 'blue')).toMatch(/gives it to the proxy "green"$/);
+    expect(served(undefined, 'blue')).toBe(
+      'it has no label service.kubernetes.io/service-proxy-name, and this proxy is "blue"',
+    );
   });
 
   it.each([
