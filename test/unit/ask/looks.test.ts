@@ -1,0 +1,76 @@
+/** What looks at EndpointSlices and rules find, and how much they look at. */
+import { describe, expect, it } from 'vitest';
+import { Address, formatAddress, parseCIDR } from '../../../src/net/address.ts';
+import { StoppedClients } from '../../../src/serve/ask/foreign-rules/stopped-clients.ts';
+import { SliceSurvey } from '../../../src/serve/ask/slice-survey.ts';
+import { ClusterState } from '../../../src/state/store.ts';
+import { forwarding, pool } from '../modes/nftables/forwardings.ts';
+import { ready, service, slice } from '../state/build.ts';
+import { ToyClock } from '../sync/double.ts';
+
+const clusterCIDR = [parseCIDR('10.0.0.0/8')!];
+const config = { clusterCIDR };
+const problemIndex = { resolved: () => {} };
+
+describe('a survey of EndpointSlices', () => {
+  /** Services of one endpoint each, whose addresses count up to `count`, and begin again. */
+  function surveyOf(services: number, count: number) {
+    const [clock, state] = [new ToyClock(), new ClusterState()];
+    for (let i = 0; i < services; i += 1) {
+      const [key, name, n] = [`ns/web-${i}`, `web-${i}`, i % count];
+      state.apply({ kind: 'service', service: service({ name }) });
+      const of = { key, service: key, pods: String(1e9 + i).slice(-4) };
+      state.apply({ kind: 'slice', slice: slice({ [`10.0.${n >> 8}.${n & 255}`]: ready }, of) });
+    }
+    return { clock, survey: new SliceSurvey({ clock, config, problemIndex, state }) };
+  }
+
+  it('names an address of two pods that it finds twice, ten seconds apart', async () => {
+    const { clock, survey } = surveyOf(2, 1);
+    const foundAfter = async (ms: number) => {
+      await clock.pass(ms);
+      await survey.refresh();
+      return survey.problems('ns/web-0').map(({ text }) => text());
+    };
+    expect([await foundAfter(0), await foundAfter(9999)]).toEqual([[], []]);
+    expect(await foundAfter(1)).toEqual([expect.stringMatching(/10\.0\.0\.0 .* of ns\/web-1: /)]);
+  });
+
+  it('compares all endpoints, however many passes that takes', async () => {
+    const { clock, survey } = surveyOf(17_000, 16_990);
+    await survey.refresh();
+    await clock.pass(10_000);
+    await survey.refresh();
+    const last = [9, 10, 16_990, 16_999].map((i) => survey.problems(`ns/web-${i}`).length);
+    expect(last).toEqual([1, 0, 1, 1]);
+  });
+});
+
+describe('a look for pods that rules stop', () => {
+  async function found(pods: number, ports: number): Promise<string[]> {
+    const senders = Array.from({ length: pods }, (_, i) => Uint8Array.of(10, 0, 0, i));
+    const all = Array.from({ length: ports }, (_, i) => forwarding(`web-${i}`, pool(1)));
+    const clients = new StoppedClients({
+      ...{ clock: new ToyClock(), config, state: { node: undefined } },
+      engine: {
+        families: [{ family: 'IPv4', inForce: new Map(all.map((one) => [one.key, one])) }],
+        interfaces: [],
+      },
+      foreignRules: {
+        found: { mode: 'nftables', all: [{ chains: new Map([['in', [{ senders }]]]) }] },
+        // The last port alone is stopped.
+        obstacles: ([one]: [{ forwarding: unknown }], _: unknown, client?: object) =>
+          client && one.forwarding === all.at(-1) ? [{ text: () => 'A rule.' }] : [],
+      },
+    } as unknown as ConstructorParameters<typeof StoppedClients>[0]);
+    await clients.refresh();
+    return clients.findings.map(({ check }) => check);
+  }
+
+  it('names the first eight, and one port of the first thousand', async () => {
+    const named = Array.from({ length: 8 }, (_, i) => Address.from(Uint8Array.of(10, 0, 0, i)));
+    const texts = named.map(({ bytes }) => `pod ${formatAddress(bytes)}`);
+    expect(await found(9, 1)).toEqual(texts);
+    expect([await found(1, 1000), await found(1, 1001)]).toEqual([texts.slice(0, 1), []]);
+  });
+});
