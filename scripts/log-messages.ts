@@ -308,7 +308,12 @@ const rows = {
       'Load balancers cannot ask for endpoints of this node.',
       'Find who has the port: `ss -tlnp`.',
     ],
-    ['Opened health-check node port', 'debug', 'service, port, family'],
+    [
+      'Opened health-check node port',
+      ['debug', 'info'],
+      'service, port, family',
+      'Info if that had failed.',
+    ],
     ['Closed health-check node port', 'debug', 'service, port, family'],
     [
       'Could not listen on the loopback address for node port; retrying',
@@ -458,7 +463,12 @@ const rows = {
       '[Runbook](runbook.md#connection-tracking-is-full).',
     ],
     ['Conntrack table has room again', 'info', 'entries, limit', 'For five minutes.'],
-    ['Conntrack cleanup done', 'debug', 'family, protocol, examined, deleted, durationMs'],
+    [
+      'Conntrack cleanup done',
+      ['debug', 'info'],
+      'family, protocol, examined, deleted, durationMs',
+      'Info if the one before had failed.',
+    ],
     ['Deleted conntrack entry', 'trace', 'family, entry'],
     [
       'Could not clean up conntrack entries; retrying',

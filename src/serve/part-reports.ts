@@ -22,11 +22,14 @@ export function sysctlLog(log: Logger, how: 'tolerant' | 'strict'): SysctlObserv
 
 /** Logs changes of conntrack entries. */
 export function conntrackLog(log: Logger): ConntrackObserver {
+  /** Families and protocols of which the last cleanup failed. */
+  const failed = new Set<string>();
   return (event: ConntrackEvent) => {
     const { family, protocol } = event;
     if (event.kind === 'failed') {
       const { error, retryMs } = event;
       const reason = { family, protocol, err: error.message };
+      failed.add(`${family} ${protocol}`);
       if (retryMs === undefined)
         log.warn(reason, 'Could not clean up conntrack entries; leaving them');
       else log.warn({ ...reason, retryMs }, 'Could not clean up conntrack entries; retrying');
@@ -34,7 +37,8 @@ export function conntrackLog(log: Logger): ConntrackObserver {
     }
     const { deleted, durationMs, examined } = event;
     const counts = { family, protocol, examined, deleted: deleted.length, durationMs };
-    log.debug(counts, 'Conntrack cleanup done');
+    const level = failed.delete(`${family} ${protocol}`) ? 'info' : 'debug';
+    log[level](counts, 'Conntrack cleanup done');
     if (!log.isLevelEnabled('trace')) return;
     for (let i = 0; i < deleted.length; i += 1) {
       log.trace({ family, entry: deleted.text(i) }, 'Deleted conntrack entry');
@@ -69,17 +73,21 @@ export function serviceHealthReport(
   log: Logger,
   events: ClusterEvents,
 ): (event: ServiceHealthEvent) => void {
+  /** Services whose port could not be opened. */
+  const failed = new Set<string>();
   return (event) => {
     const { service, port } = event;
     if (event.kind === 'failed') {
       const { error, retryMs } = event;
       const about = { service, port, err: error.message, retryMs };
+      failed.add(service);
       log.warn(about, 'Could not listen on health-check node port; retrying');
       events.serviceHealthFailed(service, port, error);
       return;
     }
     const about = { service, port, family: event.family };
-    if (event.kind === 'opened') log.debug(about, 'Opened health-check node port');
+    const level = failed.delete(service) ? 'info' : 'debug';
+    if (event.kind === 'opened') log[level](about, 'Opened health-check node port');
     else log.debug(about, 'Closed health-check node port');
   };
 }

@@ -22,7 +22,7 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/internals/reliability.md': 1900,
   'docs/kubectl-plugin.md': 1100,
   'docs/limits.md': 2680,
-  'docs/logs.md': 3410,
+  'docs/logs.md': 3420,
   'docs/metrics.md': 2200,
   'docs/migrating.md': 2300,
   'docs/operating.md': 2050,

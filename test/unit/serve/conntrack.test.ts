@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import type { ConntrackEvent } from '../../../src/conntrack/events.ts';
 import { loggerTo } from '../../../src/serve/log.ts';
 import { conntrackMetrics } from '../../../src/serve/metrics.ts';
-import { conntrackLog } from '../../../src/serve/part-reports.ts';
+import { conntrackLog, serviceHealthReport } from '../../../src/serve/part-reports.ts';
 import { kernelRefusal, packedEntries } from '../../fake/conntrack.ts';
 
 const family = 'IPv4';
@@ -85,5 +85,26 @@ it('a refused conntrack cleanup is logged with the reason, and whether it is ret
   expect(logged(0, failed, end)).toMatchObject([
     { level: 'warn', err: 'conntrack fake: refused (EPERM)', retryMs: 1000 },
     { msg: 'Could not clean up conntrack entries; leaving them' },
+  ]);
+});
+
+it('the first conntrack cleanup after a failure is logged at info', () => {
+  const lines = logged(0, failed, reconciled, reconciled);
+  expect(lines.map(({ msg }) => msg).slice(1)).toEqual(['Conntrack cleanup done']);
+});
+
+it('a health-check node port is logged at info when it is opened after a failure', () => {
+  const lines: string[] = [];
+  const log = loggerTo({ write: (line) => lines.push(line) }, 0);
+  const report = serviceHealthReport(log, { serviceHealthFailed: () => {} } as never);
+  const of = { service: 'ns/web', port: 31_000 };
+  const opened = { ...of, kind: 'opened', family } as const;
+  report(opened);
+  report({ ...of, kind: 'failed', error: new Error('taken'), retryMs: 1000 });
+  report(opened);
+  report(opened);
+  expect(lines.map((line) => JSON.parse(line).msg)).toEqual([
+    'Could not listen on health-check node port; retrying',
+    'Opened health-check node port',
   ]);
 });
