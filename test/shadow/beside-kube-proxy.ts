@@ -9,6 +9,7 @@ import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FakeApi } from '../fake/api-server-process.ts';
+import { runKubeProxy } from '../worlds/kube-proxy.ts';
 import { misjudged, type Said } from './findings.ts';
 import {
   clusterCIDR,
@@ -27,21 +28,6 @@ const services =
 const plantsWanted = Math.min(50, Math.ceil(services.length / 2.5));
 const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 const namespace = { name: `fairlead-shadow-${process.pid}` };
-
-function kubeProxy(binary: string, kubeconfig: string, mode: string): ChildProcess {
-  const argv = [
-    `--kubeconfig=${kubeconfig}`,
-    '--kube-api-content-type=application/json',
-    `--proxy-mode=${mode}`,
-    `--hostname-override=${nodeName}`,
-    `--cluster-cidr=${clusterCIDR}`,
-    '--conntrack-max-per-core=0',
-    '--conntrack-tcp-timeout-established=0s',
-    '--conntrack-tcp-timeout-close-wait=0s',
-  ];
-  const words = ['netns', 'exec', namespace.name, binary, ...argv];
-  return spawn('ip', words, { stdio: 'ignore' });
-}
 
 interface Answer extends Said {
   readonly seconds: number;
@@ -116,7 +102,9 @@ async function beside(mode: Mode, binary: string): Promise<string[]> {
   try {
     for (const object of surroundings) await api.ask({ do: 'apply', object });
     for (const object of mixedObjects(services)) await api.ask({ do: 'apply', object });
-    proxy = kubeProxy(binary, api.kubeconfig, mode);
+    const of = [`--kubeconfig=${api.kubeconfig}`, `--hostname-override=${nodeName}`];
+    const flags = [...of, `--cluster-cidr=${clusterCIDR}`, `--proxy-mode=${mode}`];
+    proxy = runKubeProxy(binary, namespace.name, flags);
     const quiet = await shadow(api.kubeconfig, '60s');
     say(`${mode}, nothing changes`, quiet);
     record(mode);

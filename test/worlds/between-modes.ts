@@ -33,6 +33,9 @@ export const rules = [
 ] as const;
 export type Rule = (typeof rules)[number];
 
+/** Where kube-proxy differs from the same mode of ours. */
+export const ruleOfKubeProxy = 'ServiceCIDRs are in force immediately';
+
 /** A mode, and the one that it is compared with. */
 export const pairs = [
   ['default', 'nftables'],
@@ -74,6 +77,21 @@ export function expected(compared: Compared): Odds | undefined {
     case 'nftables':
       return compared.other.answer(compared.flow);
   }
+}
+
+/** What the packet must meet with kube-proxy, as `expected`. */
+export function expectedOfKubeProxy(
+  own: ModeNode,
+  flow: Flow,
+  note: (rule: string) => void,
+): Odds | undefined {
+  if (flow.iif !== undefined && (own.isLocal(flow.saddr) || flow.saddr === flow.daddr))
+    return undefined;
+  const odds = own.answer(flow);
+  const isUnclaimed = own.subject === 'nftables' && own.frontendAt(flow) === undefined;
+  if (!isUnclaimed || !odds.has('drop')) return odds;
+  note(ruleOfKubeProxy);
+  return undefined;
 }
 
 /** What connections meet that programs translate, by what they meet in rules. */

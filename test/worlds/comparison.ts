@@ -4,15 +4,14 @@ import { Random } from '../chaos/random.ts';
 import type { Raw } from '../fake/api-server-store.ts';
 import type { Odds } from '../fake/chance.ts';
 import {
-  type Compared,
   expected,
   expectedAtConnectTime,
+  expectedOfKubeProxy,
   pairs,
-  type Rule,
   same,
 } from './between-modes.ts';
 import { flowsOf, flowText } from './flows.ts';
-import { type Flow, ModeNode, type Subject, subjects } from './mode-node.ts';
+import { type Flow, ModeNode, type Subject } from './mode-node.ts';
 import type { Edit, World } from './worlds.ts';
 
 /** What a world was compared by. */
@@ -39,12 +38,12 @@ interface Check {
   readonly run: (
     nodes: Nodes,
     flow: Flow,
-    note: Compared['note'],
+    note: (rule: string) => void,
   ) => readonly [Odds, Odds] | undefined;
 }
 type Nodes = Readonly<Record<Subject, ModeNode>>;
 
-const checks: readonly Check[] = [
+const betweenModes: readonly Check[] = [
   ...pairs.map(
     ([one, another]): Check => ({
       what: one,
@@ -66,16 +65,35 @@ const checks: readonly Check[] = [
   },
 ];
 
+/** A node with kube-proxy. */
+interface Peer extends Pick<ModeNode, 'answer' | 'take'> {
+  readonly mode: 'nftables' | 'iptables';
+  /** Forgets all. */
+  begin(flags: readonly string[]): Promise<void>;
+}
+
+/** Together with kube-proxy in the same mode. */
+function checksWith(proxy: Peer): Check[] {
+  const { mode } = proxy;
+  const run: Check['run'] = ({ [mode]: own }, flow, note) => {
+    const odds = expectedOfKubeProxy(own, flow, note);
+    return odds && [odds, proxy.answer(flow)];
+  };
+  return [{ what: `kube-proxy in mode ${mode}`, needs: [mode], run }];
+}
+
 const never: Odds = new Map();
 
 /** Flows compared after each round. */
 const flowsARound = 24;
 
-/** By some flows after each round, as `seed` says, or by all. */
-export async function compare(world: World, counts: Counts, seed: number | 'all') {
+/** By some flows after each round, as `seed` says, or by all. `proxy`: with that alone. */
+export async function compare(world: World, counts: Counts, seed: number | 'all', proxy?: Peer) {
   const random = new Random(seed === 'all' ? 0 : seed);
-  return through(world, subjects, (nodes, round) => {
-    const all = flowsOf(nodes.nftables.objects);
+  const checks = proxy === undefined ? betweenModes : checksWith(proxy);
+  const needs = new Set(checks.flatMap((check) => check.needs));
+  const judge = (nodes: Nodes, round: number): Difference | undefined => {
+    const all = flowsOf(Object.values(nodes)[0]!.objects);
     counts.worlds += 1;
     const some = Array.from({ length: flowsARound }, () => random.pick(all));
     for (const flow of seed === 'all' ? all : some) {
@@ -86,18 +104,26 @@ export async function compare(world: World, counts: Counts, seed: number | 'all'
       }
     }
     return undefined;
-  });
+  };
+  return through(world, [...needs], judge, proxy);
 }
 
 /** Whether the world still differs in the same way. */
-async function isStill(world: World, { flow, what, words }: Difference): Promise<boolean> {
+async function isStill(
+  world: World,
+  { flow, what, words }: Difference,
+  proxy: Peer | undefined,
+): Promise<boolean> {
+  const checks = proxy === undefined ? betweenModes : checksWith(proxy);
   const check = checks.find((one) => one.what === what);
   const needs = check?.needs ?? [what as Subject];
-  const found = await through(world, needs, (nodes, round) => {
+  const judge = (nodes: Nodes, round: number): Difference | undefined => {
     if (flow === undefined || check === undefined) return undefined;
     const now = differenceIn(check, nodes, flow);
     return now === undefined ? undefined : { what, round, flow, words: now };
-  }).catch(() => undefined); // A flag that another one needs was left out.
+  };
+  // A flag that another one needs was left out.
+  const found = await through(world, needs, judge, proxy).catch(() => undefined);
   if (found === undefined || (found.flow === undefined) !== (flow === undefined)) return false;
   return flow !== undefined || found.words === words;
 }
@@ -106,7 +132,9 @@ async function through(
   world: World,
   needs: readonly Subject[],
   judge: (nodes: Nodes, round: number) => Difference | undefined,
+  proxy?: Peer,
 ): Promise<Difference | undefined> {
+  await proxy?.begin(world.flags);
   const made = needs.map((subject) => [subject, new ModeNode(subject, world.flags)] as const);
   const nodes = Object.fromEntries(made) as Nodes;
   try {
@@ -118,6 +146,7 @@ async function through(
           return { what, round, words: (error as Error).message };
         }
       }
+      await proxy?.take(edits);
       const found = judge(nodes, round);
       if (found !== undefined) return found;
     }
@@ -133,7 +162,7 @@ function differenceIn(
   flow: Flow,
   rules?: Counts['rules'],
 ): string | undefined {
-  const noted = new Set<Rule>();
+  const noted = new Set<string>();
   const found = run(nodes, flow, (rule) => noted.add(rule));
   const [expectedOdds, odds] = found ?? [never, never];
   if (same(expectedOdds, odds)) {
@@ -155,11 +184,11 @@ function oddsText(odds: Odds): string {
 }
 
 /** A smaller world that still differs: nothing more can be left out by itself. */
-export async function shrunk(world: World, difference: Difference): Promise<World> {
+export async function shrunk(world: World, difference: Difference, proxy?: Peer): Promise<World> {
   const rounds = world.rounds.slice(0, difference.round + 1);
   let smallest: World = { ...world, rounds };
   const attempt = async (smaller: World): Promise<boolean> => {
-    if (!(await isStill(smaller, difference))) return false;
+    if (!(await isStill(smaller, difference, proxy))) return false;
     smallest = smaller;
     return true;
   };

@@ -270,7 +270,7 @@ export class ModeNode {
 }
 
 /** In words. */
-function endOf({ masqueraded, to, translated, verdict }: Outcome): string {
+export function endOf({ masqueraded, to, translated, verdict }: Outcome): string {
   if (verdict !== 'accept') return verdict;
   return `${translated ? to : 'untouched'}${masqueraded ? ' masqueraded' : ''}`;
 }

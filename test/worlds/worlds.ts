@@ -51,9 +51,15 @@ const ranges = [
 
 export class WorldMaker {
   readonly #random: Random;
+  readonly #isServed: boolean;
 
-  constructor(random: Random) {
+  /**
+   * `isServed`: worlds as an API server has them, with its defaults and without what it refuses. No
+   * endpoint is named twice, and no frontend by two Services.
+   */
+  constructor(random: Random, isServed = false) {
     this.#random = random;
+    this.#isServed = isServed;
   }
 
   world(rounds: number): World {
@@ -98,7 +104,7 @@ export class WorldMaker {
       '192.0.2.0/24,2001:db8::/64',
       '192.0.2.2/32',
       '0.0.0.0/0,::/0',
-      'primary,localhost',
+      this.#isServed ? 'primary' : 'primary,localhost',
     ]);
     const cidr = pick([
       `--cluster-cidr=${podCIDRs}`,
@@ -111,7 +117,9 @@ export class WorldMaker {
       ...(cidr === '' ? [] : [cidr]),
       ...(this.#chance(4) ? [] : [`--nodeport-addresses=${nodePorts}`]),
       ...(this.#chance(6) ? ['--masquerade-all'] : []),
-      ...(this.#chance(6) ? ['--external-ip-cidrs=192.0.2.0/24,198.51.100.0/24,::/0'] : []),
+      ...(this.#chance(6) && !this.#isServed
+        ? ['--external-ip-cidrs=192.0.2.0/24,198.51.100.0/24,::/0']
+        : []),
     ];
   }
 
@@ -166,7 +174,7 @@ export class WorldMaker {
       ['IPv6'],
     ]);
     // The API server gives each address once; manifests may not.
-    const owner = this.#chance(12) ? random.below(serviceCount) : n;
+    const owner = this.#chance(12) && !this.#isServed ? random.below(serviceCount) : n;
     const clusterIPs = ipFamilies.map((family) => serviceRange[family](owner));
     const policies = ['Cluster', 'Local'];
     const { metadata } = named('Service', n);
@@ -174,20 +182,23 @@ export class WorldMaker {
       type,
       clusterIP: clusterIPs[0],
       clusterIPs,
-      ...this.#maybe(1.2, 'ipFamilies', () => ipFamilies),
+      ...this.#maybe(this.#isServed ? 1 : 1.2, 'ipFamilies', () => ipFamilies),
       ...this.#maybe(2, 'internalTrafficPolicy', () => random.pick(policies)),
       ...(type !== 'ClusterIP' || this.#chance(8)
         ? { externalTrafficPolicy: random.pick(policies) }
         : {}),
       ...this.#maybe(3, 'externalIPs', () => this.#addresses()),
-      ...this.#maybe(3, 'loadBalancerSourceRanges', () => this.#some(ranges, 4)),
+      ...this.#maybe(3, 'loadBalancerSourceRanges', () =>
+        this.#some(this.#isServed ? ranges.slice(0, -1) : ranges, 4),
+      ),
       ...this.#maybe(4, 'sessionAffinity', () => random.pick(['ClientIP', 'None'])),
+      sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } },
       ...this.#maybe(4, 'trafficDistribution', () =>
         random.pick(['PreferClose', 'PreferSameNode']),
       ),
       ...this.#maybe(8, 'publishNotReadyAddresses', () => true),
       ...this.#maybe(4, 'healthCheckNodePort', () => 32_000 + n),
-      ports: this.#ports(type),
+      ports: this.#ports(type, n),
     };
     const ingress = this.#addresses().map((ip) => ({
       ...(ip.includes('example') ? { hostname: ip } : { ip }),
@@ -204,23 +215,30 @@ export class WorldMaker {
         ...metadata,
         ...(this.#chance(25) ? { labels } : {}),
         // Without a draw, so that seeds keep their worlds.
-        ...(n % 2 === 0 ? { annotations: { 'fairlead.io/source-ranges': 'all' } } : {}),
+        ...(n % 2 === 0 && !this.#isServed
+          ? { annotations: { 'fairlead.io/source-ranges': 'all' } }
+          : {}),
       },
       spec: this.#chance(25) ? { ...spec, clusterIP: 'None', clusterIPs: ['None'] } : spec,
       status: { loadBalancer },
     };
   }
 
-  #ports(type: string): Raw[] {
+  #ports(type: string, n: number): Raw[] {
     const random = this.#random;
     const count = 1 + random.below(2);
     return Array.from({ length: count }, (_, i) => ({
       ...(count === 1 && this.#chance(2) ? {} : { name: `p${i}` }),
+      ...(this.#isServed && { protocol: 'TCP' }),
       ...this.#maybe(1.2, 'protocol', () => random.pick(['TCP', 'TCP', 'UDP', 'SCTP'])),
-      port: random.pick([80, 81, 443, 30_001]),
+      port: this.#isServed ? 80 + 2 * n + i : random.pick([80, 81, 443, 30_001]),
       targetPort: 8080,
-      ...(type === 'ClusterIP' ? {} : this.#maybe(1.2, 'nodePort', () => 30_000 + random.below(3))),
+      ...(type === 'ClusterIP' ? {} : this.#maybe(1.2, 'nodePort', () => this.#nodePort(n, i))),
     }));
+  }
+
+  #nodePort(n: number, i: number): number {
+    return 30_000 + (this.#isServed ? 2 * n + i : this.#random.below(3));
   }
 
   /** Of outside, of the node, of another machine, of another Service, or none at all. */
@@ -228,7 +246,7 @@ export class WorldMaker {
     const random = this.#random;
     return Array.from({ length: 1 + random.below(2) }, () => {
       const family = random.pick<IP>(['IPv4', 'IPv4', 'IPv6']);
-      if (this.#chance(12)) return random.pick(notAddresses);
+      if (this.#chance(12) && !this.#isServed) return random.pick(notAddresses);
       if (this.#chance(8)) return serviceRange[family](random.below(serviceCount));
       return random.pick(externals[family]);
     });
@@ -237,30 +255,40 @@ export class WorldMaker {
   #slice(n: number): Raw {
     const random = this.#random;
     const addressType = random.pick<IP>(['IPv4', 'IPv4', 'IPv6']);
-    const { metadata } = named('EndpointSlice', n, `-${random.below(slicesMax)}`);
+    const part = random.below(slicesMax);
+    const { metadata } = named('EndpointSlice', n, `-${part}`);
     const labels = { 'kubernetes.io/service-name': `s${n}` };
     return {
       kind: 'EndpointSlice',
       metadata: { ...metadata, labels },
       addressType,
       ports: ['p0', 'p1', ''].flatMap((name) =>
-        this.#some(['TCP', 'UDP', 'SCTP'], 1.3).map((protocol) => ({
-          ...(name === '' ? {} : { name }),
+        this.#protocols().map((protocol) => ({
+          ...(name === '' && !this.#isServed ? {} : { name }),
           protocol,
-          port: random.pick([8080, 8080, 8081]),
+          port: this.#isServed ? 8080 + part : random.pick([8080, 8080, 8081]),
         })),
       ),
-      endpoints: Array.from({ length: random.below(4) }, () => this.#endpoint(addressType, n)),
+      endpoints: Array.from({ length: random.below(4) }, (_, i) =>
+        this.#endpoint(addressType, n, i),
+      ),
     };
   }
 
-  #endpoint(family: IP, n: number): Raw {
+  /** Of a port of a slice: a name may stand there once. */
+  #protocols(): string[] {
+    const some = this.#some(['TCP', 'UDP', 'SCTP'], 1.3);
+    return this.#isServed ? some.slice(0, 1) : some;
+  }
+
+  #endpoint(family: IP, n: number, i: number): Raw {
     const random = this.#random;
     const node = 1 + random.below(2);
     const hosts = { 1: externals[family].at(-3)!, 2: externals[family].at(-1)! };
-    const address = this.#chance(namespaceOf(n) === 'shop' ? 8 : 2)
+    const isHost = this.#chance(namespaceOf(n) === 'shop' ? 8 : 2) && !(this.#isServed && i > 0);
+    const address = isHost
       ? hosts[node as 1 | 2]
-      : podAddress[family](node, 1 + random.below(5));
+      : podAddress[family](node, this.#isServed ? 1 + i : 1 + random.below(5));
     const isReady = this.#chance(1.4);
     const zone = random.pick(['a', 'b']);
     const hints = {
