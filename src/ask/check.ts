@@ -49,7 +49,7 @@ const tried = object({
     'With `--speak`: what came back to a greeting of TLS, or to a blank line.',
   ),
   tookMs: field(number),
-  means: maybe(text, 'What this node shows of a failure.'),
+  means: maybe(text, 'Why it failed.'),
   error: maybe(text),
 });
 
@@ -57,10 +57,10 @@ export const serviceCheckSchema = answer('ServiceCheck', {
   namespace: field(text),
   name: field(text),
   healthy: field(flag, 'No connection to a used endpoint, or through the Service, failed.'),
-  problems: field(list(text), 'Known problems of the Service.'),
-  node: field(list(text), 'Known problems of this node’s proxy.'),
+  problems: field(list(text), 'Of the Service.'),
+  node: field(list(text), 'Problems of its proxy.'),
   tried: field(list(tried)),
-  leftOut: field(count, 'Endpoints and frontends beyond what is tried.'),
-  notes: field(list(text), 'What failures have in common, and what this check cannot show.'),
+  leftOut: field(count, 'Targets not tried: too many.'),
+  notes: field(list(text), 'Remarks on this node; limits of this check.'),
 });
 export type ServiceCheck = Infer<typeof serviceCheckSchema>;

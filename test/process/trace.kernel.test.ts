@@ -259,6 +259,7 @@ describe('fairlead trace in mode nftables', () => {
     await namespace.run(tool, rule);
     expect(await traced(web, 'client')).toMatchObject({
       outcome: 'untranslated',
+      because: expect.stringMatching(/^It is exempted .* by rule \d+ of chain ip (raw|cache) /),
       explained: { warnings: [expect.stringMatching(/^A rule of another program exempts from /)] },
     });
     const asked = async (...args: string[]): Promise<[number | null, string]> => {

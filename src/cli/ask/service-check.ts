@@ -71,7 +71,7 @@ async function check(
   options: TryOptions,
 ): Promise<ServiceCheck> {
   const { name, namespace, problems } = service;
-  const { problems: node } = await ask(server, 'status', {});
+  const { problems: node, remarks } = await ask(server, 'status', {});
   const { attempts, leftOut } = attemptsOf(service, await nodeAddresses(server, service));
   const before = droppedSources(options.machine);
   const answered = await inParallel(attempts, async (attempt): Promise<Tried> => {
@@ -88,7 +88,7 @@ async function check(
     ...{ namespace, name, problems, node, leftOut },
     healthy: tried.length > 0 && !tried.some(isFailure),
     tried,
-    notes: notesOf(service, tried, options, dropped),
+    notes: [...remarks, ...notesOf(service, tried, options, dropped)],
   };
 }
 

@@ -2,6 +2,7 @@
 import type { Trace } from '../../ask/trace.ts';
 import { hookWord } from '../../kernel/nft/words.ts';
 import { chainText, ruleText } from '../../kernel/rule-text.ts';
+import { isUntracking } from '../../kernel/xt/untracking.ts';
 import type { Explained } from './explained.ts';
 import { destinationText, type Headers, sourceText, type TraceEvent } from './headers.ts';
 import { isBeginning, isOfTrace } from './marking-table.ts';
@@ -42,6 +43,8 @@ class PacketDescriber {
   #passed: string[] = [];
   /** The rule of another program that changed its destination. */
   #diverter: string | undefined;
+  /** The rule that keeps it from connection tracking, without which nothing is translated. */
+  #untracking: string | undefined;
 
   constructor(packet: Packet, stage: Stage) {
     this.#packet = packet;
@@ -66,7 +69,10 @@ class PacketDescriber {
     if (ending.isLost) return this.#end('lost', ending.step);
     const to = destinationText(last.headers ?? headers);
     if (to === destinationText(headers)) {
-      return this.#end('untranslated', `No rule translated it: it went to ${to}, as it was sent.`);
+      const why = this.#untracking
+        ? `It is exempted from connection tracking, and so from translation, by ${this.#untracking}`
+        : 'No rule translated it';
+      return this.#end('untranslated', `${why}: it went to ${to}, as it was sent.`);
     }
     if (this.#diverter !== undefined) {
       const because = `It went to ${to}, by a rule of another program: ${this.#diverter}.`;
@@ -109,6 +115,7 @@ class PacketDescriber {
         this.#say(text, place);
       }
       isExplained ||= steps.length > 0;
+      if (rule?.clauses.some(isUntracking)) this.#untracking = placeOfRule(event, rule);
       last = { event, rule, isExplained };
     }
     if (visit.ending === 'dropped') return this.#refusal(last!);

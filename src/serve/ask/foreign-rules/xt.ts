@@ -5,6 +5,7 @@ import {
   type ConntrackState,
   readConntrack,
 } from '../../../kernel/xt/matches/conntrack.ts';
+import { isUntracking } from '../../../kernel/xt/untracking.ts';
 import type { Action, Condition } from './walk.ts';
 
 const unknown: Condition = () => undefined;
@@ -16,14 +17,10 @@ const harmless: ReadonlySet<string> = new Set([
 ]);
 const redirecting: ReadonlySet<string> = new Set(['DNAT', 'REDIRECT', 'TPROXY']);
 
-/** XT_CT_NOTRACK */
-const noTracking = 1;
-
-/** `info` of CT: struct xt_ct_target_info_v1, whose first bytes are flags. */
-export function targetAction({ info, name }: Extract<Expression, { kind: 'target' }>): Action {
+export function targetAction(target: Extract<Expression, { kind: 'target' }>): Action {
+  const { name } = target;
   if (name === 'REJECT') return { kind: 'reject' };
-  const isUntracking = name === 'CT' && (info[0]! & noTracking) !== 0;
-  if (name === 'NOTRACK' || isUntracking) return { kind: 'untrack' };
+  if (isUntracking(target)) return { kind: 'untrack' };
   if (redirecting.has(name)) return { kind: 'redirect' };
   return { kind: harmless.has(name) ? 'none' : 'unsure' };
 }
