@@ -221,10 +221,9 @@ export function abandoned(entries: ConntrackEntries, criteria: Criteria): Conntr
     return new Map(frontends.map((one) => [frontendKey(one), one.paths]));
   });
   return selectLost(entries, criteria, (holder, key, endpoint) => {
-    const paths = pathsOf(holder).get(key);
+    const paths = pathsOf(holder).get(key)!;
     const leftOut = holder.deal?.leftOut;
-    if (paths === undefined || leftOut === undefined) return false;
-    return poolNames.some((pool) => leadsTo(paths, pool) && leftOut[pool].has(endpoint));
+    return poolNames.some((pool) => leadsTo(paths, pool) && leftOut?.[pool].has(endpoint));
   });
 }
 

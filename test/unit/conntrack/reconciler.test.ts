@@ -614,9 +614,31 @@ it.each([
   const to = { protocol: 'UDP', to: '10.96.0.10:53', answeredBy: '10.244.0.2:5353' } as const;
   const clients = Array.from({ length: count - 1 }, (_, i) => `172.16.1.1:${1000 + i}`);
   conntrack.add(...clients.map((from) => ({ ...to, from })));
+  await clock.pass(10);
   world.sync(undefined, one);
   await clock.pass(0);
   await quiet();
+  expect(world.events).toMatchObject([{ examined: count + 1, durationMs: 0, isForAge: false }]);
   expect(world.conntrack.texts).toEqual([toFirst]);
   expect(turns).toBe(expected);
 });
+
+it.each([
+  [8, 8],
+  [9, 1],
+])(
+  'connections to %i frontends that lose an endpoint are read by %i dumps',
+  async (count, dumps) => {
+    const externalIPs = Array.from({ length: count - 1 }, (_, i) => `203.0.113.${i + 1}`);
+    const tcp = (endpoints: readonly string[]): Forwarding => {
+      const of = dns(endpoints, { protocol: 'TCP', externalIPs });
+      return { ...of, endings: { endAfterMs: 1000, kept: of.cluster } };
+    };
+    const [before, after] = [tcp(['10.244.0.1', '10.244.0.2']), tcp(['10.244.0.1'])];
+    world.sync(undefined, before);
+    await world.clock.pass(10_000);
+    world.sync(before, after);
+    await world.clock.pass(0);
+    expect(world.conntrack.dumps.filter(({ state }) => state === 'any')).toHaveLength(dumps);
+  },
+);
