@@ -34,7 +34,10 @@ export const rules = [
 export type Rule = (typeof rules)[number];
 
 /** Where kube-proxy differs from the same mode of ours. */
-export const ruleOfKubeProxy = 'ServiceCIDRs are in force immediately';
+export const rulesOfKubeProxy = [
+  'ServiceCIDRs are in force immediately',
+  "A ClusterIP that is also another Service's external address",
+] as const;
 
 /** A mode, and the one that it is compared with. */
 export const pairs = [
@@ -88,9 +91,13 @@ export function expectedOfKubeProxy(
   if (flow.iif !== undefined && (own.isLocal(flow.saddr) || flow.saddr === flow.daddr))
     return undefined;
   const odds = own.answer(flow);
-  const isUnclaimed = own.subject === 'nftables' && own.frontendAt(flow) === undefined;
-  if (!isUnclaimed || !odds.has('drop')) return odds;
-  note(ruleOfKubeProxy);
+  if (own.subject !== 'nftables') return odds;
+  const kind = own.frontendAt(flow)?.frontend.kind;
+  const isOther = kind === 'externalIP' || kind === 'loadBalancerIP';
+  const [immediately, alsoClusterIP] = rulesOfKubeProxy;
+  if (kind === undefined && odds.has('drop')) note(immediately);
+  else if (isOther && isClusterIP(own, flow.daddr)) note(alsoClusterIP);
+  else return odds;
   return undefined;
 }
 
