@@ -161,6 +161,18 @@ describe('connections by Service', () => {
     expect((await node.counters.read())!.rates).toBeUndefined();
   });
 
+  it('have refusals of ten minutes, without those between readings that are far apart', async () => {
+    const node = new Node();
+    const refused = async (count: number, afterMs: number) => {
+      await node.clock.pass(afterMs);
+      const of = { kind: 'refusals', reason: 'no_such_port' } as const;
+      node.counts = [{ ...toFrontend('10.96.0.1', count), of }];
+      return (await node.counters.read())!.refused!.reduce((sum, one) => sum + one);
+    };
+    const sums = [await refused(7, 0), await refused(9, 60_000), await refused(12, 60_001)];
+    expect([...sums, await refused(17, 3000)]).toEqual([0, 2, 2, 7]);
+  });
+
   it('are not reported if nothing is counted', async () => {
     const node = new Node();
     node.counts = [toFrontend('10.96.0.1', 10)];
