@@ -6,6 +6,7 @@
 #include <span>
 
 #include "nft/elements.h"
+#include "nft/expr/expressions.h"
 #include "nft/objects.h"
 #include "nft/userdata.h"
 #include "wire/attr_reader.h"
@@ -28,8 +29,7 @@ namespace fairlead::nft {
 //   NFTA_SET_GC_INTERVAL  be32 (dumps) milliseconds; missing = 0, the kernel's default
 //   NFTA_SET_HANDLE     be64   (dumps)
 //   NFTA_SET_USERDATA   comment, and the byte order of keys that are text
-//   NFTA_SET_EXPR       a statement that is copied into each element
-//     NFTA_EXPR_NAME      string: `counter`, which needs no data
+//   NFTA_SET_EXPR       a statement that is copied into each element: see expr/expressions.h
 //   NFTA_SET_EXPRESSIONS       (dumps) several such statements
 //   NFTA_SET_COUNT      be32   (dumps) elements of the set
 
@@ -37,8 +37,6 @@ namespace {
 
 /** NFTA_SET_COUNT of Linux 6.16 and newer. Older headers lack it. */
 constexpr std::size_t kSetCount = 20;
-
-constexpr std::uint8_t kOtherStatements = 255;
 
 /** nft's type of names of devices. */
 constexpr std::uint32_t kInterfaceName = 41;
@@ -54,21 +52,6 @@ void PutSize(std::uint32_t size, wire::MessageWriter& out) {
   const auto description = out.BeginNest(NFTA_SET_DESC);
   out.PutU32Be(NFTA_SET_DESC_SIZE, size);
   out.EndNest(description);
-}
-
-void PutCounter(wire::MessageWriter& out) {
-  const auto statement = out.BeginNest(NFTA_SET_EXPR);
-  out.PutString(NFTA_EXPR_NAME, kCounterName);
-  out.EndNest(out.BeginNest(NFTA_EXPR_DATA));
-  out.EndNest(statement);
-}
-
-/** The field `counter` of the record: 0, 1, or kOtherStatements. */
-std::uint8_t ReadCounter(const wire::AttrTable<kSetCount>& set) noexcept {
-  if (set.Has(NFTA_SET_EXPRESSIONS)) return kOtherStatements;
-  if (!set.Has(NFTA_SET_EXPR)) return 0;
-  const wire::AttrTable<NFTA_EXPR_MAX> statement(set.Bytes(NFTA_SET_EXPR));
-  return statement.String(NFTA_EXPR_NAME) == kCounterName ? 1 : kOtherStatements;
 }
 
 }  // namespace
@@ -91,7 +74,8 @@ EncodeResult Encode(const protocol::op::SetAdd& op, BatchWriter& batch) {
                                                   : std::span<const std::uint8_t>();
   const auto put = PutComment(out, NFTA_SET_USERDATA, kCommentOfSet, op.comment, keys);
   if (!put) return std::unexpected(put.error());
-  if (op.counter != 0) PutCounter(out);
+  const auto stated = expr::EncodeStatement(op.statement, out);
+  if (!stated) return std::unexpected(stated.error());
   batch.End();
   return {};
 }
@@ -124,7 +108,14 @@ wire::Taken DecodeSet(std::uint8_t family, std::span<const std::uint8_t> attribu
   reply.data_length = has_data_length ? set.U32Be(NFTA_SET_DATA_LEN) : 0;
   reply.timeout_ms = set.U64Be(NFTA_SET_TIMEOUT);
   reply.size = description.U32Be(NFTA_SET_DESC_SIZE);
-  reply.counter = ReadCounter(set);
+  protocol::RecordWriter statement;
+  if (set.Has(NFTA_SET_EXPRESSIONS)) {
+    statement.Append(protocol::expression::Unknown{"several"});
+  } else if (set.Has(NFTA_SET_EXPR) &&
+             !expr::DecodeStatement(set.Bytes(NFTA_SET_EXPR), statement)) {
+    return std::unexpected("set has a malformed statement");
+  }
+  reply.statement = statement.bytes();
   reply.policy = set.U32Be(NFTA_SET_POLICY);
   reply.gc_interval_ms = set.U32Be(NFTA_SET_GC_INTERVAL);
   reply.count = set.U32Be(kSetCount, 0xffffffff);

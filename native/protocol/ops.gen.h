@@ -11,7 +11,7 @@
 
 namespace fairlead::protocol {
 
-inline constexpr std::uint32_t kSchemaSum = 0x36815a09;
+inline constexpr std::uint32_t kSchemaSum = 0x91cd3fc9;
 inline constexpr std::uint32_t kUnknownIndex = 0xffffffff;
 inline constexpr std::uint32_t kKeepPolicy = 0xffffffff;
 inline constexpr std::uint32_t kNoRegister = 0xffffffff;
@@ -163,7 +163,7 @@ struct SetAdd {
   std::uint32_t data_length = 0;
   std::uint64_t timeout_ms = 0;
   std::uint32_t size = 0;
-  std::uint8_t counter = 0;
+  std::span<const std::uint8_t> statement;
   std::string_view comment;
   static constexpr void EachField(auto& record, auto each) {
     each("family", record.family);
@@ -176,7 +176,7 @@ struct SetAdd {
     each("dataLength", record.data_length);
     each("timeoutMs", record.timeout_ms);
     each("size", record.size);
-    each("counter", record.counter);
+    each("statement", record.statement);
     each("comment", record.comment);
   }
 };
@@ -1181,7 +1181,7 @@ struct Set {
   std::uint32_t data_length = 0;
   std::uint64_t timeout_ms = 0;
   std::uint32_t size = 0;
-  std::uint8_t counter = 0;
+  std::span<const std::uint8_t> statement;
   std::uint32_t policy = 0;
   std::uint32_t gc_interval_ms = 0;
   std::uint32_t count = 0;
@@ -1198,7 +1198,7 @@ struct Set {
     each("dataLength", record.data_length);
     each("timeoutMs", record.timeout_ms);
     each("size", record.size);
-    each("counter", record.counter);
+    each("statement", record.statement);
     each("policy", record.policy);
     each("gcIntervalMs", record.gc_interval_ms);
     each("count", record.count);
@@ -1822,6 +1822,34 @@ struct Counter {
   static constexpr std::uint32_t kCode = 16;
   static constexpr const char* kName = "counter";
   static constexpr void EachField(auto&, auto) {}
+};
+
+struct Connlimit {
+  static constexpr std::uint32_t kCode = 25;
+  static constexpr const char* kName = "connlimit";
+  std::uint32_t count = 0;
+  std::uint32_t flags = 0;
+  static constexpr void EachField(auto& record, auto each) {
+    each("count", record.count);
+    each("flags", record.flags);
+  }
+};
+
+struct Limit {
+  static constexpr std::uint32_t kCode = 26;
+  static constexpr const char* kName = "limit";
+  std::uint64_t rate = 0;
+  std::uint64_t unit = 0;
+  std::uint32_t burst = 0;
+  std::uint32_t type = 0;
+  std::uint32_t flags = 0;
+  static constexpr void EachField(auto& record, auto each) {
+    each("rate", record.rate);
+    each("unit", record.unit);
+    each("burst", record.burst);
+    each("type", record.type);
+    each("flags", record.flags);
+  }
 };
 
 struct Match {

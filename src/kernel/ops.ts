@@ -45,11 +45,8 @@ const setShape = {
   timeoutMs: 'u64',
   /** Maximal number of elements; 0 = unlimited. */
   size: 'u32',
-  /**
-   * 1 = each element counts the packets that are looked up with its key; 255 (replies) = elements
-   * have other statements.
-   */
-  counter: 'u8',
+  /** A record of `expressions`: each element has a copy, for packets that are looked up with it. */
+  statement: 'bytes',
 } as const;
 
 /**
@@ -366,6 +363,13 @@ export const expressions = {
     fields: { set: 'string', operation: 'u32', key: 'u32', data: 'u32', timeoutMs: 'u64' },
   },
   counter: { code: 16, fields: {} },
+  /** Whether the packet's connection is one of at most `count`. flags: NFT_CONNLIMIT_F_*. */
+  connlimit: { code: 25, fields: { count: 'u32', flags: 'u32' } },
+  /** Whether there are at most `rate` in `unit` seconds. type: NFT_LIMIT_*; flags: NFT_LIMIT_F_*. */
+  limit: {
+    code: 26,
+    fields: { rate: 'u64', unit: 'u64', burst: 'u32', type: 'u32', flags: 'u32' },
+  },
   /**
    * A match of iptables, by nft_compat: its name, revision, and structure (linux/netfilter/xt_*.h)
    * padded to a multiple of 8 bytes.

@@ -11,8 +11,10 @@ import {
   NFT_TYPE,
   VERDICT,
 } from '../../src/kernel/nft/constants.ts';
-import { interfaceBytes } from '../../src/kernel/nft/rule.ts';
-import { ElementShape, type NftOp } from '../../src/kernel/ops.ts';
+import { compileRule, interfaceBytes, type Statement } from '../../src/kernel/nft/rule.ts';
+import { connectionsOver, counter, rateOver } from '../../src/kernel/nft/stateful.ts';
+import { ElementShape, expressions, type NftOp } from '../../src/kernel/ops.ts';
+import { readRecords } from '../../src/kernel/records.ts';
 import { createKernel } from './namespace.ts';
 import { addressSet, applied, batch, bytes, dumped, u16Be, u32, u64, verdict } from './ops.ts';
 
@@ -277,10 +279,10 @@ test.each([
 
 test('elements of a set with a counter count, and are known to a dump that expects it', async () => {
   const { kernel, namespace } = await createKernel();
-  await applied(kernel, addTable, { ...addSet, counter: 1 });
+  await applied(kernel, addTable, { ...addSet, statement: compileRule([counter]) });
   await applied(kernel, elements('elementsAdd', plain, [bytes('0a000001'), bytes('7f000001')]));
   const [set] = await dumped(kernel, 'set', { kind: 'setsDump', ...table });
-  expect(set).toMatchObject({ counter: 1 });
+  expect(set).toMatchObject({ statement: compileRule([counter]) });
   await namespace.run('nft', ['add chain ip t c { type filter hook output priority 0 ; }']);
   await namespace.run('nft', ['add rule ip t c meta l4proto udp ip daddr @s']);
   await namespace.run('ip', ['link', 'set', 'lo', 'up']);
@@ -301,10 +303,29 @@ test('elements of a set with a counter count, and are known to a dump that expec
   expect(await strangeOf(0)).toEqual([2]);
 });
 
-test('a set whose elements have another statement is distinguished from one that counts', async () => {
+test.each<[string, Statement]>([
+  ['ct count over 3', connectionsOver(3)],
+  ['limit rate over 50/second burst 50 packets', rateOver(50)],
+])('elements of a set have the statement %s, as nft writes it', async (words, statement) => {
   const { kernel, namespace } = await createKernel();
-  const limited = 'set s {\n type ipv4_addr\n flags dynamic\n limit rate 1/second\n }';
-  await namespace.run('nft', ['-f', '-'], `table ip t {\n ${limited}\n }`);
-  const [set] = await dumped(kernel, 'set', { kind: 'setsDump', ...table });
-  expect(set).toMatchObject({ counter: 255 });
+  await namespace.run('nft', ['-f', '-'], `table ip u { ${setOf(words)} }`);
+  const flags = NFT_SET.EVAL;
+  const op = { ...addSet, flags, statement: compileRule([statement]) };
+  await applied(kernel, addTable, op);
+  for (const name of ['t', 'u']) {
+    const sets = await dumped(kernel, 'set', { kind: 'setsDump', ...table, table: name });
+    expect(sets).toMatchObject([{ statement: op.statement }]);
+  }
+  expect(await namespace.run('nft', ['list', 'table', 'ip', 't'])).toContain(words);
+});
+
+const setOf = (words: string): string => `set s { type ipv4_addr; flags dynamic; ${words}; };`;
+
+test('a set whose elements have several statements is distinguished', async () => {
+  const { kernel, namespace } = await createKernel();
+  const set = setOf('limit rate 1/second counter');
+  await namespace.run('nft', ['-f', '-'], `table ip t { ${set} }`);
+  const [found] = await dumped(kernel, 'set', { kind: 'setsDump', ...table });
+  const [statement] = readRecords(expressions, found!.statement);
+  expect(statement).toEqual({ kind: 'unknown', name: 'several' });
 });

@@ -54,6 +54,7 @@ import {
   vmap,
   withoutIPsec,
 } from '../../src/kernel/nft/rule.ts';
+import { connectionsOver, rateOver } from '../../src/kernel/nft/stateful.ts';
 import { parseCIDR } from '../../src/net/address.ts';
 import { createKernel } from './namespace.ts';
 import { applied, dumped } from './ops.ts';
@@ -127,6 +128,8 @@ test.each<Case>([
   ['filter', 'meta mark set meta mark | 0x4000', statements(setMark(0x4000))],
   ['filter', 'meta mark set meta mark ^ 0x4000', statements(toggleMark(0x4000))],
   ['filter', 'reject', statements(reject('IPv4'))],
+  ['filter', 'ct count over 100 drop', statements(connectionsOver(100), drop)],
+  ['nat', 'limit rate over 7/second burst 7 packets drop', statements(rateOver(7), drop)],
   ['filter', 'jump target', statements(jump('target'))],
   ['filter', 'goto target', statements(goto('target'))],
   ['filter', 'ip daddr != @s drop', statements(inSet([daddr('IPv4')], 's', '!='), drop)],

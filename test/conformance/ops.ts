@@ -21,7 +21,7 @@ export const addressSet = {
   dataLength: 0,
   timeoutMs: 0,
   size: 0,
-  counter: 0,
+  statement: new Uint8Array(0),
   comment: '',
 } as const;
 

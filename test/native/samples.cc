@@ -124,6 +124,9 @@ Bytes EveryExpression() {
   out.Append(expression::Dynset{"s", NFT_DYNSET_OP_UPDATE, 1, 12, 10'800'000});
   out.Append(expression::Dynset{"s", NFT_DYNSET_OP_ADD, 1, kNoRegister, 0});
   out.Append(expression::Counter{});
+  out.Append(expression::Connlimit{100, NFT_CONNLIMIT_F_INV});
+  out.Append(expression::Connlimit{1, 0});
+  out.Append(expression::Limit{50, 1, 50, NFT_LIMIT_PKTS, NFT_LIMIT_F_INV});
   out.Append(expression::FlowOffload{"f"});
   out.Append(expression::RtLoad{1, NFT_RT_XFRM});
   out.Append(expression::Byteorder{1, 1, NFT_BYTEORDER_HTON, 8, 8});

@@ -4,6 +4,7 @@
  */
 
 import {
+  NFPROTO,
   NFT_SET,
   NFT_SET_ELEM_INTERVAL_END,
   NFT_TYPE,
@@ -141,7 +142,7 @@ function printSet(op: SetOp, types: SetTypes): string {
 
 /** What follows the name of a set: types, size, flags, comment. */
 export function printSetBody(
-  op: Pick<SetOp, 'flags' | 'size' | 'timeoutMs' | 'counter' | 'comment'>,
+  op: Pick<SetOp, 'flags' | 'size' | 'timeoutMs' | 'statement' | 'comment'>,
   { key, data }: SetTypes,
 ): string[] {
   const flags = [
@@ -154,7 +155,7 @@ export function printSetBody(
     op.size === 0 ? '' : `size ${op.size} ;`,
     flags.length === 0 ? '' : `flags ${flags.join(',')} ;`,
     op.timeoutMs === 0 ? '' : `timeout ${op.timeoutMs / 1000}s ;`,
-    op.counter === 0 ? '' : 'counter ;',
+    op.statement.length === 0 ? '' : `${printRule(NFPROTO.IPv4, op.statement)} ;`,
     comment(op.comment),
   ];
 }

@@ -75,6 +75,11 @@ constexpr auto kCmp =
     FormOf<Cmp>("cmp", Plain(NFTA_CMP_SREG, &Cmp::reg), Plain(NFTA_CMP_OP, &Cmp::operation),
                 Data(NFTA_CMP_DATA, &Cmp::data));
 
+/** Fails when the packet's connection is not among the first, or is if its flags invert it. */
+constexpr auto kConnlimit =
+    FormOf<Connlimit>("connlimit", Plain(NFTA_CONNLIMIT_COUNT, &Connlimit::count),
+                      Optional(NFTA_CONNLIMIT_FLAGS, &Connlimit::flags, 0u));
+
 /** The record has no counts, so that equal rules have equal records. */
 constexpr auto kCounter = FormOf<Counter>("counter");
 
@@ -120,6 +125,12 @@ constexpr auto kImmediate = FormOf<ImmediateVerdict>("immediate", VerdictPart{})
 constexpr auto kImmediateData =
     FormOf<ImmediateData>("immediate", Needed(NFTA_IMMEDIATE_DREG, &ImmediateData::reg),
                           Data(NFTA_IMMEDIATE_DATA, &ImmediateData::data));
+
+/** Fails when there is more in a time than the rate, or less if its flags invert it. */
+constexpr auto kLimit =
+    FormOf<Limit>("limit", Plain(NFTA_LIMIT_RATE, &Limit::rate), Plain(NFTA_LIMIT_UNIT, &Limit::unit),
+                  Plain(NFTA_LIMIT_BURST, &Limit::burst), Plain(NFTA_LIMIT_TYPE, &Limit::type),
+                  Plain(NFTA_LIMIT_FLAGS, &Limit::flags));
 
 /**
  * Looks the source register up in a set or map. The destination register gets the data of the map;
@@ -215,16 +226,16 @@ constexpr std::array<Codec, sizeof...(kForms)> CodecsFor() {
 
 /** Forms with the same name are tried in this order. */
 constexpr auto kCodecs =
-    CodecsFor<kBitwise, kByteorder, kCmp, kCounter, kCt, kDynset, kFib, kFlowOffload, kHash,
-              kImmediate, kImmediateData, kLookup, kMasquerade, kMatch, kMetaSet, kMetaLoad, kNat,
-              kNumgen, kPayload, kReject, kRt, kTarget>();
+    CodecsFor<kBitwise, kByteorder, kCmp, kConnlimit, kCounter, kCt, kDynset, kFib, kFlowOffload,
+              kHash, kImmediate, kImmediateData, kLimit, kLookup, kMasquerade, kMatch, kMetaSet,
+              kMetaLoad, kNat, kNumgen, kPayload, kReject, kRt, kTarget>();
 
-PutResult EncodeOne(const protocol::Record& record, MessageWriter& out) {
+PutResult EncodeOne(const protocol::Record& record, std::uint16_t type, MessageWriter& out) {
   const auto* codec = std::ranges::find(kCodecs, record.code, &Codec::code);
   if (codec == kCodecs.end()) {
     return std::unexpected(protocol::BadRecord{"expression", "code", "is not one of the schema"});
   }
-  const auto element = out.BeginNest(NFTA_LIST_ELEM);
+  const auto element = out.BeginNest(type);
   out.PutString(NFTA_EXPR_NAME, codec->name);
   const auto data = out.BeginNest(NFTA_EXPR_DATA);
   const auto put = codec->encode(record.payload, out);
@@ -250,19 +261,33 @@ PutResult Encode(std::span<const std::uint8_t> records, MessageWriter& out) {
   while (!reader.AtEnd()) {
     const auto record = reader.Next();
     if (!record) return std::unexpected(record.error());
-    const auto put = EncodeOne(*record, out);
+    const auto put = EncodeOne(*record, NFTA_LIST_ELEM, out);
     if (!put) return put;
   }
   out.EndNest(list);
   return {};
 }
 
+PutResult EncodeStatement(std::span<const std::uint8_t> records, MessageWriter& out) {
+  protocol::RecordReader reader(records);
+  if (reader.AtEnd()) return {};
+  const auto record = reader.Next();
+  return record ? EncodeOne(*record, NFTA_SET_EXPR, out) : std::unexpected(record.error());
+}
+
+bool DecodeStatement(std::span<const std::uint8_t> attribute, protocol::RecordWriter& out) {
+  const wire::AttrTable<NFTA_EXPR_MAX> expression(attribute);
+  if (expression.malformed()) return false;
+  DecodeOne(expression.String(NFTA_EXPR_NAME), expression.Bytes(NFTA_EXPR_DATA), out);
+  return true;
+}
+
 wire::Taken Decode(std::span<const std::uint8_t> attributes, protocol::RecordWriter& out) {
   wire::AttrReader reader(attributes);
   while (const auto element = reader.Next()) {
-    const wire::AttrTable<NFTA_EXPR_MAX> expression(element->payload);
-    if (expression.malformed()) return std::unexpected("expression has a malformed attribute");
-    DecodeOne(expression.String(NFTA_EXPR_NAME), expression.Bytes(NFTA_EXPR_DATA), out);
+    if (!DecodeStatement(element->payload, out)) {
+      return std::unexpected("expression has a malformed attribute");
+    }
   }
   if (reader.malformed()) return std::unexpected("rule has a malformed expression");
   return {};

@@ -27,6 +27,12 @@ protocol::Checked Encode(std::span<const std::uint8_t> records, wire::MessageWri
  */
 wire::Taken Decode(std::span<const std::uint8_t> attributes, protocol::RecordWriter& out);
 
+/** Puts NFTA_SET_EXPR, an expression as above, where `records` has one. */
+protocol::Checked EncodeStatement(std::span<const std::uint8_t> records, wire::MessageWriter& out);
+
+/** Reads the payload of such an attribute; false: it is malformed. */
+bool DecodeStatement(std::span<const std::uint8_t> attribute, protocol::RecordWriter& out);
+
 /** What the first counter of NFTA_RULE_EXPRESSIONS has seen; 0 = there is none. */
 std::uint64_t Packets(std::span<const std::uint8_t> attributes) noexcept;
 

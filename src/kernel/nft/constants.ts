@@ -3,6 +3,8 @@ import { type Protocol, protocols } from '../../net/protocol.ts';
 
 /** NFPROTO_* */
 export const NFPROTO = { IPv4: 2, IPv6: 10 } as const;
+/** The family of tables for both. */
+export const NFPROTO_INET = 1;
 
 /** NF_INET_* */
 export const NF_INET = {
@@ -68,6 +70,10 @@ export const NFT_NAT_DNAT = 1;
 export const NF_NAT_RANGE = { MAP_IPS: 1, PROTO_SPECIFIED: 2, PROTO_RANDOM_FULLY: 16 } as const;
 export const NFT_REJECT_ICMP_UNREACH = 0;
 export const NFT_REJECT_TCP_RST = 1;
+export const NFT_REJECT_ICMPX_UNREACH = 2;
+export const NFT_REJECT_ICMPX_PORT_UNREACH = 1;
+export const NFT_CONNLIMIT_F_INV = 1;
+export const NFT_LIMIT_F_INV = 1;
 export const NFT_FIB_RESULT_ADDRTYPE = 3;
 export const NFTA_FIB_F = { SADDR: 1, DADDR: 2 } as const;
 export const RTN_LOCAL = 2;

@@ -8,7 +8,9 @@ import { type Clause, type ClauseOf, readClauses, type Value } from './clauses.t
 import {
   NF_NAT_RANGE,
   NFPROTO,
+  NFT_CONNLIMIT_F_INV,
   NFT_DYNSET_OP,
+  NFT_LIMIT_F_INV,
   NFT_META,
   NFT_NAT_DNAT,
   NFT_NG,
@@ -67,8 +69,12 @@ class RulePrinter {
       case 'target':
       case 'unknown':
         return `[ ${clause.name} ]`;
+      case 'connlimit':
+        return `ct count ${overWord(clause.flags & NFT_CONNLIMIT_F_INV)}${clause.count}`;
+      case 'limit':
+        return printLimit(clause);
       case 'counter':
-        return '[ counter ]';
+        return 'counter';
     }
   }
 
@@ -170,6 +176,16 @@ class RulePrinter {
     const value = dataParts === undefined ? '' : ` : ${this.#words(dataParts)}`;
     return `${verb} @${set} { ${this.#words(parts)}${timeout}${value} }`;
   }
+}
+
+function overWord(inverted: number): string {
+  return inverted === 0 ? '' : 'over ';
+}
+
+/** Of bytes, or for another time than a second: as far as that goes. */
+function printLimit({ burst, flags, rate, type, unit }: ClauseOf<'limit'>): string {
+  if (type !== 0 || unit !== 1) return '[ limit ]';
+  return `limit rate ${overWord(flags & NFT_LIMIT_F_INV)}${rate}/second burst ${burst} packets`;
 }
 
 function unturned(value: Value): Value {

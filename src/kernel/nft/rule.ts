@@ -30,6 +30,8 @@ import {
   NFT_REG_VERDICT,
   NFT_REG32_00,
   NFT_REJECT_ICMP_UNREACH,
+  NFT_REJECT_ICMPX_PORT_UNREACH,
+  NFT_REJECT_ICMPX_UNREACH,
   NFT_REJECT_TCP_RST,
   NFT_RT_XFRM,
   NFTA_FIB_F,
@@ -246,6 +248,11 @@ export function updateSet(set: string, key: readonly Selector[]): Statement {
   return changeSet(set, key, NFT_DYNSET_OP.UPDATE);
 }
 
+/** `add @set { key }`. When the set is full, the rule ends. */
+export function addToSet(set: string, key: readonly Selector[]): Statement {
+  return changeSet(set, key, NFT_DYNSET_OP.ADD);
+}
+
 /** `delete @set { key }`. Without such an element nothing happens. */
 export function deleteFromSet(set: string, key: readonly Selector[]): Statement {
   return changeSet(set, key, NFT_DYNSET_OP.DELETE);
@@ -321,6 +328,14 @@ function bitwise(out: Writer, mask: Uint8Array, xor: Uint8Array): void {
 function compare(out: Writer, operator: '==' | '!=', data: Uint8Array): void {
   const operation = NFT_CMP[operator === '==' ? 'EQ' : 'NEQ'];
   out.write('cmp', { register: register(0), operation, data });
+}
+
+/** `meta nfproto ipv4`, in a table of both families */
+export function matchFamily(family: Family): Statement {
+  return (out) => {
+    out.write('metaLoad', { register: register(0), key: NFT_META.NFPROTO });
+    compare(out, '==', Uint8Array.of(NFPROTO[family]));
+  };
 }
 
 /** `meta l4proto tcp` */
@@ -550,6 +565,14 @@ export function reject(family: Family): Statement {
     out.write('reject', { type: NFT_REJECT_ICMP_UNREACH, icmpCode: portUnreachable[family] });
   };
 }
+
+/** `reject with icmpx port-unreachable`, in a table of both families */
+export const rejectAny: Statement = (out) => {
+  out.write('reject', {
+    type: NFT_REJECT_ICMPX_UNREACH,
+    icmpCode: NFT_REJECT_ICMPX_PORT_UNREACH,
+  });
+};
 
 /** `reject with tcp reset` */
 export const resetTCP: Statement = (out) => {

@@ -11,6 +11,10 @@ import {
   NFT_SET,
   type NFTypeName,
 } from './constants.ts';
+import { compileRule, type Statement } from './rule.ts';
+import { counter } from './stateful.ts';
+
+const noBytes = new Uint8Array(0);
 
 /** A set or a map that a mode makes. */
 export interface SetDefinition {
@@ -24,6 +28,8 @@ export interface SetDefinition {
   readonly size: number;
   /** Each element counts the packets that are looked up with its key, or that write it. */
   readonly isCounted?: boolean;
+  /** What each element has instead of a counter, for the same packets. */
+  readonly statement?: Statement;
   /** Each element has a comment, which says whose it is. Only in verdict maps. */
   readonly isCommented?: boolean;
   /** Elements that packets do not look up or write for this time expire; default: none do. */
@@ -34,6 +40,7 @@ export interface SetDefinition {
 /** The fields of a `setAdd` op for `definition`; a dumped `set` record must show the same. */
 export function fieldsOfSet(family: Family, table: string, definition: SetDefinition) {
   const { key, data } = definition;
+  const statement = definition.isCounted ? counter : definition.statement;
   return {
     family: NFPROTO[family] as number,
     table,
@@ -45,7 +52,7 @@ export function fieldsOfSet(family: Family, table: string, definition: SetDefini
     dataLength: data === undefined || data === 'verdict' ? 0 : concatBytes(data),
     timeoutMs: definition.timeoutMs ?? 0,
     size: definition.size,
-    counter: definition.isCounted ? 1 : 0,
+    statement: statement === undefined ? noBytes : compileRule([statement]),
     comment: definition.comment,
   };
 }
@@ -84,7 +91,7 @@ export function isDesiredSet(has: ReplyOf<'set'>, desired: SetFields): boolean {
     has.dataType === desired.dataType &&
     (has.size === desired.size || has.size === sizeByDefault(desired)) &&
     has.timeoutMs === desired.timeoutMs &&
-    has.counter === desired.counter &&
+    Buffer.compare(has.statement, desired.statement) === 0 &&
     // We ask for neither.
     has.policy === 0 &&
     has.gcIntervalMs === 0 &&

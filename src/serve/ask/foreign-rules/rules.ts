@@ -68,7 +68,9 @@ class Reader {
         if (clause.for === 'verdict') this.action = { kind: 'unsure' };
         else this.conditions.push(this.#membership(clause));
         break;
+      case 'connlimit':
       case 'dynset':
+      case 'limit':
         this.conditions.push(unknown);
         break;
       case 'match':

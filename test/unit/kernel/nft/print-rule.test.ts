@@ -64,7 +64,7 @@ describe('a rule of another program', () => {
       { kind: 'unknown', name: 'quota' },
       { kind: 'immediateVerdict', code: -5, chain: '' },
     ];
-    expect(printRule(NFPROTO.IPv4, rule(...foreign))).toBe('[ counter ] [ quota ] return');
+    expect(printRule(NFPROTO.IPv4, rule(...foreign))).toBe('counter [ quota ] return');
   });
 
   it('is printed with what it hashes, and not as a part of the key', () => {
