@@ -7,12 +7,13 @@ import type { ReadableFiles } from '../host/files.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { type OwnContent, OwnTable, tableText } from '../kernel/nft/own-table.ts';
 import type { ModeName } from '../modes/mode.ts';
+import { PickedServices, type PickedServicesOptions } from '../state/picked-services.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { Runner } from '../time/runner.ts';
 import { devicesOf, readLinks } from './devices.ts';
-import { ExcludedServices, type ExcludedServicesOptions } from './excluded.ts';
+import { excludedBy, isExcluded } from './excluded.ts';
 import { content, elementsOf, excludesMore, ownTable } from './layout.ts';
 import { probe } from './probe.ts';
 
@@ -29,7 +30,7 @@ interface FastPathConfig {
   readonly fastPathPackets: number;
 }
 
-export interface FastPathOptions extends ExcludedServicesOptions {
+export interface FastPathOptions extends PickedServicesOptions {
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly log: Log;
@@ -76,7 +77,7 @@ export class FastPath {
   #wish: Wish | undefined;
   readonly #table: OwnTable;
   #state: FastPathState = { kind: 'off' };
-  readonly #excluded: ExcludedServices;
+  readonly #excluded: PickedServices;
   /** Devices that the kernel refused, and why. */
   readonly #refused = new Map<string, string>();
   /** The kernel's features were probed. */
@@ -97,7 +98,7 @@ export class FastPath {
 
   constructor(options: FastPathOptions) {
     this.#options = options;
-    this.#excluded = new ExcludedServices(options);
+    this.#excluded = new PickedServices(options, isExcluded);
     const restMs = (tookMs: number): number =>
       this.#isNew ? 0 : Math.min(restMostMs, restFactor * tookMs);
     this.#updates = new Runner({ clock: options.clock, work: () => this.#work(), restMs });
@@ -210,7 +211,7 @@ export class FastPath {
 
   /** Resolves to whether a device was removed or refused, so that it has to be tried again. */
   async #follow({ content, packets }: Wish): Promise<boolean> {
-    const { clock, host, kernel, log } = this.#options;
+    const { agent, clock, host, kernel, log } = this.#options;
     const found = devicesOf(await readLinks(kernel), host ?? { read: () => undefined });
     // Another device may get the name: each pod has a new one.
     for (const name of this.#refused.keys()) if (!found.names.has(name)) this.#refused.delete(name);
@@ -222,7 +223,7 @@ export class FastPath {
       return false;
     }
     const { pause } = new Pacer(clock, sliceMs);
-    const excluded = await this.#excluded.frontends(pause);
+    const excluded = await excludedBy(this.#excluded.all, [...agent.families], pause);
     const desired = elementsOf(new Set(names), excluded);
     const mayClear = this.#clearsInMs === 0;
     let gains = false;

@@ -3,7 +3,12 @@
  * Only the elements for Services that opt out depend on Services.
  */
 import { baseChain, type ChainDefinition } from '../kernel/nft/chain.ts';
-import { NF_INET, NFT_FLOWTABLE_COUNTER, type NFTypeName } from '../kernel/nft/constants.ts';
+import {
+  NF_INET,
+  NFPROTO_INET,
+  NFT_FLOWTABLE_COUNTER,
+  type NFTypeName,
+} from '../kernel/nft/constants.ts';
 import type { Elements, OwnContent, OwnTableName } from '../kernel/nft/own-table.ts';
 import {
   flowAdd,
@@ -24,13 +29,10 @@ import { fieldsOfSet, type SetDefinition } from '../kernel/nft/sets.ts';
 import { binary } from '../modes/elements.ts';
 import type { Excluded } from './excluded.ts';
 
-/** NFPROTO_INET: one flowtable and one hook for both families. */
-export const inet = 1;
-
 export const tableName = 'fairlead-fast-path';
 const flowtableName = 'services';
 
-export const inTable = { family: inet, table: tableName } as const;
+export const inTable = { family: NFPROTO_INET, table: tableName } as const;
 export const ownTable: OwnTableName = {
   ...inTable,
   comment: 'established connections to Services, by Fairlead',
@@ -99,7 +101,7 @@ function chains(packets: number): readonly ChainDefinition[] {
 
 export function content(packets: number): OwnContent {
   const sets = [deviceSet, ...Object.values(excludedSets)].map((one) => {
-    return { ...fieldsOfSet('IPv4', tableName, one), family: inet };
+    return { ...fieldsOfSet('IPv4', tableName, one), family: NFPROTO_INET };
   });
   return { chains: chains(packets), sets, flowtable };
 }

@@ -2,7 +2,14 @@
 import { isPassing, orElse } from '../errors.ts';
 import { failureOf, refusal } from '../failures.ts';
 import type { Kernel, KernelFailure, KernelReader, ReplyOf, TableName } from '../kernel.ts';
-import { type NftOp, nftOps, type Reply, type Request } from '../ops.ts';
+import {
+  ElementShape,
+  type NftOp,
+  nftOps,
+  type Reply,
+  type Request,
+  unknownIndex,
+} from '../ops.ts';
 import { RecordWriter } from '../records.ts';
 import { steadyDump, untilSteady } from '../steady.ts';
 import {
@@ -13,6 +20,8 @@ import {
   writeChain,
   writeRules,
 } from './chain.ts';
+import { NFT_DATA_VERDICT, NFT_SET, VERDICT } from './constants.ts';
+import { readEntries } from './entries.ts';
 import { findTable } from './find-table.ts';
 import { isDesiredSet, type SetFields } from './sets.ts';
 import { familyWord } from './words.ts';
@@ -33,11 +42,21 @@ export interface OwnContent {
 
 /** What changes in a table that stays. */
 export interface Elements {
-  /** By the name of the set; keys as in `writeKeys`. */
+  /** By the name of the set; keys as in `writeKeys`, in verdict maps each as `gotoEntry` has it. */
   readonly keys: Readonly<Record<string, ReadonlySet<string>>>;
   /** Of the flowtable. */
   readonly devices: ReadonlySet<string>;
+  /** By the names of their chains, to which elements may lead. */
+  readonly parts?: Parts;
 }
+
+/** A chain that says by its name what it holds, and the sets that its rules use. */
+export interface Part {
+  readonly chain: ChainDefinition;
+  readonly sets: readonly SetFields[];
+}
+
+type Parts = ReadonlyMap<string, Part>;
 
 type Flowtable = Omit<Extract<NftOp, { kind: 'flowtableAdd' }>, 'kind' | 'devices'>;
 
@@ -94,7 +113,8 @@ export class OwnTable {
     const doubts = this.#doubts;
     const isOurs = this.#content !== undefined;
     const before = this.#content ?? content;
-    const found = this.#held ?? (await untilSteady(() => this.#read(before)));
+    const { parts = noParts } = elements;
+    const found = this.#held ?? (await untilSteady(() => this.#read(before, parts)));
     this.#held = undefined;
     if (found === 'foreign') return { kind: found };
     const isIntact = typeof found === 'object';
@@ -102,12 +122,15 @@ export class OwnTable {
     const writer = new RecordWriter(nftOps);
     if (!isKept) writeTable(writer, this.#name, content, found !== undefined);
     const held = isKept ? found : noElements;
+    const { parts: heldParts = noParts } = held;
+    writeParts(writer, this.#name, absentFrom(heldParts, parts));
     const added = bringDevices(writer, content.flowtable, held.devices, elements.devices);
     for (const fields of content.sets) {
       const [has, desired] = [held, elements].map(({ keys }) => keys[fields.set] ?? noKeys);
       bringKeys(writer, fields, has!, desired!);
     }
     if (!isKept) for (const chain of content.chains) writeRules(writer, this.#name, chain);
+    deleteParts(writer, this.#name, absentFrom(parts, heldParts));
     if (writer.count > 0) {
       this.#mayBeThere = true;
       const result = await this.#kernel.apply(writer.finish());
@@ -155,16 +178,24 @@ export class OwnTable {
   }
 
   /** `changed`: it is ours, and not as `content` says. */
-  async #read(content: OwnContent): Promise<Elements | 'changed' | 'foreign' | undefined> {
+  async #read(
+    content: OwnContent,
+    desired: Parts,
+  ): Promise<Elements | 'changed' | 'foreign' | undefined> {
     const kernel = this.#kernel;
     const table = await orElse(findTable(kernel, this.#name), undefined);
     if (table === undefined) return undefined;
     if (table.comment !== this.#name.comment) return 'foreign';
-    if (table.flags !== 0 || !(await hasContent(kernel, this.#name, content))) return 'changed';
+    if (table.flags !== 0) return 'changed';
+    const parts = await readParts(kernel, this.#name, content, desired);
+    if (parts === undefined) return 'changed';
     const keys: Record<string, ReadonlySet<string>> = {};
-    for (const fields of content.sets) keys[fields.set] = await readKeys(kernel, fields);
+    for (const fields of content.sets) {
+      // Packets fill the others.
+      if ((fields.flags & NFT_SET.EVAL) === 0) keys[fields.set] = await readKeys(kernel, fields);
+    }
     const devices = await readDevices(kernel, this.#name, content.flowtable);
-    return devices === undefined ? 'changed' : { keys, devices };
+    return devices === undefined ? 'changed' : { keys, devices, parts };
   }
 
   #refused(
@@ -188,6 +219,7 @@ export class OwnTable {
 }
 
 const noKeys: ReadonlySet<string> = new Set();
+const noParts: Parts = new Map();
 const noElements: Elements = { keys: {}, devices: noKeys };
 
 /** As it is listed: `inet fairlead-fast-path`. */
@@ -216,31 +248,45 @@ export async function removeTable(kernel: Kernel, own: OwnTableName): Promise<bo
 }
 
 /**
- * Whether the table has these chains and sets, and no others. Elements may be any. Rejects with
- * KernelError: EINTR if another program writes in the meantime.
+ * The parts that the table has: desired ones that are as they should be, and others by name alone.
+ * Undefined: its content or a desired part is not as it should be. Elements may be any. Rejects
+ * with KernelError: EINTR if another program writes in the meantime.
  */
-async function hasContent(
+async function readParts(
   kernel: KernelReader,
   { family, table }: TableName,
-  { chains, sets }: OwnContent,
-): Promise<boolean> {
+  content: OwnContent,
+  desired: Parts,
+): Promise<Parts | undefined> {
   const at = { family, table };
-  const heldChains = await readTable(kernel, 'chain', { kind: 'chainsDump', ...at });
+  const chains = await readTable(kernel, 'chain', { kind: 'chainsDump', ...at });
   const rules = await readTable(kernel, 'rule', { kind: 'rulesDump', ...at, chain: '' });
-  const heldSets = await readTable(kernel, 'set', { kind: 'setsDump', ...at });
-  return (
-    heldChains.length === chains.length &&
-    heldSets.length === sets.length &&
-    chains.every((chain) => {
-      const has = heldChains.find((one) => one.chain === chain.name);
-      const own = rules.filter((one) => one.chain === chain.name).map(contentOfRule);
-      return has !== undefined && hasDesiredHook(has, chain) && hasDesiredRules(has, own, chain);
-    }) &&
-    sets.every((fields) => {
-      const has = heldSets.find(({ set }) => set === fields.set);
-      return has !== undefined && isDesiredSet(has, fields);
-    })
-  );
+  const sets = await readTable(kernel, 'set', { kind: 'setsDump', ...at });
+  const hasChain = (chain: ChainDefinition): boolean => {
+    const has = chains.find((one) => one.chain === chain.name);
+    const own = rules.filter((one) => one.chain === chain.name).map(contentOfRule);
+    return has !== undefined && hasDesiredHook(has, chain) && hasDesiredRules(has, own, chain);
+  };
+  const hasSet = (fields: SetFields): boolean => {
+    const has = sets.find(({ set }) => set === fields.set);
+    return has !== undefined && isDesiredSet(has, fields);
+  };
+  if (!content.chains.every(hasChain) || !content.sets.every(hasSet)) return undefined;
+  const fixed = new Set(content.chains.map(({ name }) => name));
+  const parts = new Map<string, Part>();
+  for (const { chain: name, hook } of chains) {
+    if (fixed.has(name)) continue;
+    const part = desired.get(name);
+    if (part === undefined ? hook !== unknownIndex : !hasChain(part.chain)) return undefined;
+    if (part?.sets.every(hasSet) === false) return undefined;
+    parts.set(name, part ?? { chain: { name, base: undefined, rules: [] }, sets: [] });
+  }
+  const used = [content, ...parts.values()].flatMap((one) => one.sets.map(({ set }) => set));
+  const others = sets.filter(({ set }) => !used.includes(set));
+  if (others.length === 0) return parts;
+  const unneeded = [...parts.values()].find(({ chain }) => !desired.has(chain.name));
+  if (unneeded === undefined) return undefined;
+  return parts.set(unneeded.chain.name, { ...unneeded, sets: others });
 }
 
 /** Reads what a table has of one kind. Rejects as `steadyDump` does. */
@@ -258,15 +304,33 @@ export async function readTable<Kind extends Reply['kind']>(
 
 async function readKeys(kernel: KernelReader, fields: SetFields): Promise<ReadonlySet<string>> {
   const { family, keyLength, set, table } = fields;
-  const shape = { shape: 0, keyLength, dataLength: 0 };
+  const shape = { shape: shapeOf(fields), keyLength, dataLength: 0 };
   const request = { kind: 'elementsDump', family, table, set, ...shape } as const;
   const keys = new Set<string>();
-  for (const { entries } of await readTable(kernel, 'elements', request)) {
-    for (let at = 0; at < entries.length; at += keyLength) {
-      keys.add(Buffer.from(entries.subarray(at, at + keyLength)).toString('latin1'));
+  for (const record of await readTable(kernel, 'elements', request)) {
+    for (const { key, verdict } of readEntries(record)) {
+      keys.add(verdict === undefined ? latin1(key) : gotoEntry(latin1(key), verdict.chain));
     }
   }
   return keys;
+}
+
+function latin1(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('latin1');
+}
+
+function shapeOf({ dataType }: SetFields): number {
+  return dataType === NFT_DATA_VERDICT ? ElementShape.verdict : 0;
+}
+
+/** An entry of a verdict map, for `writeKeys`. */
+export function gotoEntry(key: string, chain: string): string {
+  const name = Buffer.from(chain);
+  const entry = Buffer.alloc(8 + ((name.length + 3) & ~3));
+  entry.writeInt32LE(VERDICT.goto, 0);
+  entry.writeUInt32LE(name.length, 4);
+  name.copy(entry, 8);
+  return key + latin1(entry);
 }
 
 /** Undefined: the table has other flowtables. */
@@ -302,6 +366,29 @@ function writeTable(
   if (flowtable !== undefined) writer.write('flowtableAdd', { ...flowtable, devices: '' });
 }
 
+function writeParts(writer: Writer, name: OwnTableName, parts: readonly Part[]): void {
+  for (const { chain, sets } of parts) {
+    for (const fields of sets) writer.write('setAdd', fields);
+    writeChain(writer, name, chain);
+    writeRules(writer, name, chain);
+  }
+}
+
+/** Chains may refer to one another: their rules go first. */
+function deleteParts(writer: Writer, name: OwnTableName, parts: readonly Part[]): void {
+  const { family, table } = name;
+  const chains = parts.map((part) => ({ family, table, chain: part.chain.name }));
+  for (const chain of chains) writer.write('chainFlush', chain);
+  for (const chain of chains) writer.write('chainDelete', chain);
+  for (const { set } of parts.flatMap(({ sets }) => sets)) {
+    writer.write('setDelete', { family, table, set });
+  }
+}
+
+function absentFrom(some: Parts, all: Parts): readonly Part[] {
+  return [...all.values()].filter(({ chain }) => !some.has(chain.name));
+}
+
 /** Returns the device that each op adds, by its index. */
 function bringDevices(
   writer: Writer,
@@ -329,7 +416,9 @@ function bringKeys(
   held: ReadonlySet<string>,
   desired: ReadonlySet<string>,
 ): void {
-  writeKeys(writer, 'elementsDelete', fields, without(held, desired));
+  const { keyLength } = fields;
+  const gone = without(held, desired).map((entry) => entry.slice(0, keyLength));
+  writeKeys(writer, 'elementsDelete', { ...fields, dataType: 0 }, gone);
   writeKeys(writer, 'elementsAdd', fields, without(desired, held));
 }
 
@@ -337,11 +426,12 @@ function bringKeys(
 export function writeKeys(
   writer: Writer,
   kind: 'elementsAdd' | 'elementsDelete',
-  { family, keyLength, set, table }: SetFields,
+  fields: SetFields,
   keys: readonly string[],
 ): void {
   if (keys.length === 0) return;
-  const shape = { shape: 0, keyLength, dataLength: 0 };
+  const { family, keyLength, set, table } = fields;
+  const shape = { shape: shapeOf(fields), keyLength, dataLength: 0 };
   const entries = Buffer.from(keys.join(''), 'latin1');
   writer.write(kind, { family, table, set, ...shape, count: keys.length, entries });
 }

@@ -3,7 +3,12 @@
 import { checkTransaction } from '../dry-run.ts';
 import { isNoAnswer, orElse } from '../errors.ts';
 import { refusal } from '../failures.ts';
-import type { Kernel } from '../kernel.ts';
+import type { Kernel, TableName } from '../kernel.ts';
+import { nftOps } from '../ops.ts';
+import { RecordWriter } from '../records.ts';
+import { acceptPolicy, type BaseChain } from './chain.ts';
+import { NFPROTO_INET } from './constants.ts';
+import { compileRule, type Statement } from './rule.ts';
 
 /** One thing that the kernel lacks for a mode. */
 export interface MissingFeature {
@@ -45,6 +50,47 @@ export async function probeTransaction(
     missing.push({ feature: `${feature.feature} (${code})`, advice: feature.advice });
   }
   return missing;
+}
+
+/** What a statement needs: its name, then the option and the module of the kernel. */
+export type ProbedStatement = readonly [
+  feature: string,
+  option: string,
+  module: string,
+  statement: Statement,
+];
+
+/**
+ * Asks for a table of both families with these statements in a base chain. `more` adds what comes
+ * before them; `needs` says what the next op needs.
+ */
+export function probeInetTable(
+  kernel: Kernel,
+  base: BaseChain,
+  statements: readonly ProbedStatement[],
+  more: (
+    writer: RecordWriter<typeof nftOps>,
+    table: TableName,
+    needs: (feature: string, option: string, module: string) => void,
+  ) => void = () => {},
+): Promise<readonly MissingFeature[]> {
+  const table = { family: NFPROTO_INET, table: `fairlead-probe-${process.pid}` };
+  const chain = { ...table, chain: 'c', comment: '' };
+  const writer = new RecordWriter(nftOps);
+  const features: (MissingFeature | undefined)[] = [];
+  const needs = (feature: string, option: string, module: string): void => {
+    features[writer.count] = { feature, advice: advice(option, module) };
+  };
+  needs('tables of family inet', 'CONFIG_NF_TABLES_INET', 'nf_tables');
+  writer.write('tableAdd', { ...table, comment: '' });
+  needs(`base chain of type ${base.type}`, 'CONFIG_NFT_NAT and CONFIG_NF_NAT', 'nft_chain_nat');
+  writer.write('baseChainAdd', { ...chain, ...base, policy: acceptPolicy });
+  more(writer, table, needs);
+  for (const [feature, option, module, statement] of statements) {
+    needs(feature, option, module);
+    writer.write('ruleAdd', { ...chain, expressions: compileRule([statement]) });
+  }
+  return probeTransaction(kernel, writer.finish(), features);
 }
 
 const noNFTables: MissingFeature = {
