@@ -607,6 +607,30 @@ const rows = {
     ],
     ['Removed fast path', 'info', 'table'],
   ],
+  'Limits of connections': [
+    [
+      'Connection limits unavailable',
+      'warn',
+      'err',
+      'Services are not limited.',
+      'Correct what `err` names.',
+    ],
+    [
+      'Repaired connection limits that another program changed',
+      'warn',
+      'table',
+      '',
+      'Find the program that changes `table`.',
+    ],
+    [
+      'Could not update connection limits; trying again',
+      'error',
+      'err',
+      '',
+      'If it continues, see `err`.',
+    ],
+    ['Removed connection limits', 'info', ''],
+  ],
   'Connect-time translation': [
     [
       'Connect-time translation is unavailable; using packet rules only',

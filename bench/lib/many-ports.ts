@@ -77,6 +77,7 @@ async function counted(): Promise<string> {
     engine: undefined,
     families: [{ family: 'IPv4', inForce }],
     problemIndex: { resolved() {} },
+    connectionLimits: { refusals: { counts: () => [], refresh: () => Promise.resolve() } },
     state: { service: () => large },
   });
   await counters.read();

@@ -2,6 +2,7 @@
 import type { Config } from '../config/config.ts';
 import { ConnectTime } from '../connect-time/connect-time.ts';
 import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
+import { ConnectionLimits } from '../connection-limits/connection-limits.ts';
 import { RecentDumps } from '../conntrack/recent-dumps.ts';
 import { FailureDetection } from '../failure-detection/failure-detection.ts';
 import type { ProberOptions } from '../failure-detection/prober.ts';
@@ -93,6 +94,7 @@ export class Agent implements AgentState, HealthInput {
   readonly connectTime: ConnectTime;
   readonly failureDetection: FailureDetection;
   readonly fastPath: FastPath;
+  readonly connectionLimits: ConnectionLimits;
   /** Undefined: the loopback addresses of this process are not the node's. */
   readonly localhost: LocalhostListeners | undefined;
   config: Config;
@@ -144,6 +146,10 @@ export class Agent implements AgentState, HealthInput {
     this.fastPath = new FastPath({
       ...{ ...options, ...(devices && { host: devices }) },
       ...{ agent: this, state: this.state },
+    });
+    this.connectionLimits = new ConnectionLimits({
+      ...{ ...options, agent: this, state: this.state },
+      problems: this.problemIndex,
     });
     this.failureDetection = new FailureDetection({
       ...{ ...options, agent: this, state: this.state },

@@ -60,8 +60,9 @@ export class App {
    * Everything that the source has delivered so far is in force in the kernel, or in quarantine.
    */
   get upToDate(): boolean {
-    const { fastPath, localhost } = this.#agent;
-    return fastPath.upToDate && (localhost?.idle ?? true) && this.#runner.upToDate;
+    const { connectionLimits, fastPath, localhost } = this.#agent;
+    const parts = [connectionLimits, fastPath, this.#runner];
+    return parts.every((part) => part.upToDate) && (localhost?.idle ?? true);
   }
 
   /**
@@ -151,7 +152,8 @@ export class App {
     } finally {
       this.end();
       await Promise.allSettled(parts);
-      const paths = [this.#agent.connectTime, this.#agent.failureDetection, this.#agent.fastPath];
+      const { connectionLimits, connectTime, failureDetection, fastPath } = this.#agent;
+      const paths = [connectTime, failureDetection, fastPath, connectionLimits];
       await Promise.all(paths.map((path) => path.close()));
       this.#agent.observers.close();
       const { conntrack, kernel, modes } = this.#options;
@@ -278,6 +280,7 @@ export class App {
         this.#options.log.info({ resource }, 'First list complete');
         this.#agent.state.markSynced(resource);
         this.#agent.fastPath.synced();
+        this.#agent.connectionLimits.synced();
         this.#agent.listed.add(resource);
         this.#agent.observers.http.changed();
         this.#wakeup.wake();

@@ -99,14 +99,18 @@ export class ModeRunner {
   }
 
   #makeEngine(mode: ProxyMode, settings: EngineSettings): Engine {
-    const { connectTime, eventHistory, failureDetection, fastPath, localhost } = this.#agent;
+    const { connectionLimits, connectTime, eventHistory, failureDetection, fastPath, localhost } =
+      this.#agent;
     const { observers, options, problemIndex, state, unrouted } = this.#agent;
     return new Engine({
       ...{ ...options, settings, mode, state, localhost },
       observer: (event) => observers.sync(event),
       conntrackObserver: observers.conntrack,
       recent: eventHistory.recent,
-      followers: [observers.serviceHealth, problemIndex, unrouted, fastPath, failureDetection],
+      followers: [
+        ...[observers.serviceHealth, problemIndex, unrouted, fastPath, failureDetection],
+        connectionLimits,
+      ],
       health: failureDetection,
       excludedPods: connectTime.excludedPods,
     });

@@ -42,6 +42,8 @@ export const reasonSections = {
   rule_in_the_way: 'another-program-changes-the-rules',
   /** The kernel refuses a port of it. */
   refused_by_kernel: 'the-kernel-refuses-a-service',
+  /** Clients exceed the limits that its annotations give, or these are not in force. */
+  connection_limits: 'clients-are-refused-by-a-limit',
   /** It exceeds the limits of one Service. */
   over_limit: 'the-kernel-refuses-a-service',
 } as const satisfies Readonly<Record<string, string>>;

@@ -1,4 +1,6 @@
 /** What commands list and remove that a Fairlead or kube-proxy has left on a node. */
+
+import { ownTable as limitsTable } from '../connection-limits/layout.ts';
 import { ownTable as countingTable } from '../failure-detection/layout.ts';
 import { ownTable as fastPathTable } from '../fast-path/layout.ts';
 import { isAbsence } from '../kernel/errors.ts';
@@ -69,6 +71,7 @@ export function ofMode(kernel: Kernel, mode: ProxyMode): Removal {
 export function ofFeatures(kernel: Kernel): Removal[] {
   return [
     ofTable(kernel, 'fast path', fastPathTable),
+    ofTable(kernel, 'connection limits', limitsTable),
     ...families.map((family) => ofTable(kernel, 'failure detection', countingTable(family))),
     ...families.map((family) =>
       ofFeature('mode nftables', signText(family), {

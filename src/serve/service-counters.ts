@@ -87,6 +87,9 @@ interface Counted {
       }
     | undefined;
   readonly families: readonly ProgrammedFamily[];
+  readonly connectionLimits: {
+    readonly refusals: { refresh(): Promise<void>; counts(family: Family): readonly Count[] };
+  };
   readonly state: {
     service(key: string): { readonly ports: List<ServicePortName> } | undefined;
   };
@@ -174,6 +177,7 @@ export class ServiceCounters {
     const before = { ...this.#total };
     this.#total.readAtMs = readAtMs;
     this.#opened = new Map();
+    await this.#agent.connectionLimits.refusals.refresh();
     for (const one of Object.values(engine?.frontends ?? {})) await this.#readFamily(mode, one);
     const { pause } = new Pacer(clock, sliceMs);
     await this.#forgetGone(pause);
@@ -262,6 +266,7 @@ export class ServiceCounters {
       },
       () => false,
     );
+    for (const count of this.#agent.connectionLimits.refusals.counts(family)) counted(count);
     const { directory } = engine?.connectTime ?? {};
     const reader = directory === undefined ? undefined : { kernel, directory, family, pause };
     const areMapsRead =

@@ -4,6 +4,7 @@ import { equality, listEquality, sameValue } from '../net/equality.ts';
 import type { Balancing, Deal } from './deal.ts';
 import type { Detection } from './detection.ts';
 import type { Endings, PortEndings } from './endings.ts';
+import type { Limits } from './limits.ts';
 import type {
   EndpointSlice,
   Forwarding,
@@ -90,6 +91,12 @@ export const sameService = equality<Service>({
   balancing: equality<Balancing>({ balance: 'is', slowStartMs: 'is' }),
   detection: equality<Detection>({ mode: 'is', probes: 'is' }),
   endings: equality<Endings>({ endAfterMs: 'is', maxAgeMs: 'is', keepsFlows: 'is' }),
+  limits: equality<Limits>({
+    max_connections: 'is',
+    max_connections_per_client: 'is',
+    new_connections_per_second: 'is',
+    new_connections_per_second_per_client: 'is',
+  }),
   awaitedLoadBalancer: 'is',
   ports: listEquality(
     equality<ServicePort>({ name: 'is', protocol: 'is', port: 'is', nodePort: 'is' }),

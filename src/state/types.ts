@@ -10,6 +10,7 @@ import { formatServicePort, type Protocol } from '../net/protocol.ts';
 import type { Balancing, Deal } from './deal.ts';
 import type { Detection } from './detection.ts';
 import type { Endings, PortEndings } from './endings.ts';
+import type { Limits } from './limits.ts';
 import type { Paths, TrafficPolicy } from './paths.ts';
 
 /** A Service that this proxy serves (headless and ExternalName ones never become records). */
@@ -49,6 +50,8 @@ export interface Service {
   readonly detection?: Detection | undefined;
   /** What becomes of its connections whose endpoint has gone; undefined: it does not say. */
   readonly endings?: Endings | undefined;
+  /** How many connections it accepts; undefined: any number. */
+  readonly limits?: Limits | undefined;
   /**
    * Set if the type is LoadBalancer and the status has no load balancer: its loadBalancerClass, or
    * empty. Undefined: it waits for none.

@@ -1,4 +1,5 @@
 /** The state of the process from which answers are made. */
+
 import type { Config } from '../../config/config.ts';
 import type { Exclusion, MapView, StaleState } from '../../connect-time/maps/facts.ts';
 import type { Placement } from '../../connect-time/maps/placement.ts';
@@ -9,6 +10,7 @@ import type { Conntrack } from '../../kernel/conntrack.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
 import type { Fallback } from '../../modes/index.ts';
 import type { Environment, ModeConfig, ModeFacts } from '../../modes/mode.ts';
+import type { Count } from '../../modes/traffic-counts.ts';
 import type { Address, Family } from '../../net/address.ts';
 import type { Lookup } from '../../source/lookup.ts';
 import type { Condition, ServerVersion } from '../../source/source.ts';
@@ -17,9 +19,10 @@ import type { DetectionView } from '../../state/detection.ts';
 import type { ReadonlyOwners } from '../../state/frontend-owners.ts';
 import type { FrontendsByFamily } from '../../state/frontends-in-force.ts';
 import type { HeapGuard } from '../../state/heap-guard.ts';
+import type { Refused } from '../../state/limits.ts';
 import type { ResolveContext } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
-import type { Forwarding } from '../../state/types.ts';
+import type { Forwarding, Service } from '../../state/types.ts';
 import type { Comparison } from '../../sync/comparison.ts';
 import type { FamilySync } from '../../sync/family.ts';
 import type { Clock } from '../../time/clock.ts';
@@ -91,6 +94,16 @@ export interface AgentState {
       | { readonly kind: 'flowtable'; readonly packets: number; readonly devices: number };
     /** Whether connections to this Service (`namespace/name`) may take it. */
     takes(service: string): boolean;
+  };
+  readonly connectionLimits: {
+    /** Why limits of the Service are not in force; undefined: they are, or it has none. */
+    obstacleOf(service: Service): string | undefined;
+    /** What the kernel has counted, as read last. */
+    readonly refusals: {
+      refresh(): Promise<void>;
+      of(service: string): readonly Refused[];
+      counts(family: Family): readonly Count[];
+    };
   };
   readonly failureDetection: DetectionView;
   readonly health: { readonly healthy: boolean };

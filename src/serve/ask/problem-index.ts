@@ -88,7 +88,7 @@ export class ProblemIndex implements KnownProblems {
   }
 
   async #catchUp(): Promise<void> {
-    const { counters, foreignRules, machine, sliceSurvey, state } = this.#known;
+    const { connectionLimits, counters, foreignRules, machine, sliceSurvey, state } = this.#known;
     const { stoppedClients, takenNodePorts, unanswered, unrouted } = this.#known;
     if (this.#known.engine === undefined) return;
     const isFirst = this.#surroundings === undefined;
@@ -98,6 +98,7 @@ export class ProblemIndex implements KnownProblems {
       // The machine is looked at with the devices of routes.
       unrouted.refresh(patienceMs).then(() => machine.refresh()),
       ...[sliceSurvey, takenNodePorts, unanswered].map((one) => one.refresh()),
+      connectionLimits.refusals.refresh(),
       waitedAtMost(readingPatienceMs, counters.read()),
     ]);
     for (const key of this.#having('flapping')) this.#unchecked.add(key);

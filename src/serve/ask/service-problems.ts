@@ -29,12 +29,14 @@ import {
   serviceAddressProblems,
   unknownNodeProblems,
 } from './endpoint-problems.ts';
+import { limitProblems } from './limit-problems.ts';
 import type { Problem, Subject } from './problem.ts';
 
 /** The parts of `AgentState` that problems depend on. */
 export type ProblemFacts = Pick<
   AgentState,
   | 'clock'
+  | 'connectionLimits'
   | 'counters'
   | 'engine'
   | 'eventHistory'
@@ -88,6 +90,7 @@ export function ownProblems(known: ProblemFacts, subject: Subject): Problem[] {
     ...known.sliceSurvey.problems(service.key),
     ...loadBalancerProblems(service),
     ...known.takenNodePorts.problems(service.key),
+    ...limitProblems(known, service),
     ...healthPortProblems(known.serviceHealth.failureOf(service.key)),
     ...excess.map((one): Problem => {
       const text = () => `It asks for too much and gets a part: ${formatExcess(one)}.`;

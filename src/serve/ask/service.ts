@@ -22,6 +22,7 @@ import type { AgentState, RunningEngine } from './agent-state.ts';
 import { answerPacer } from './answer-pacer.ts';
 import { detectionRemarks, withAnswers } from './endpoint-answers.ts';
 import { EndpointsSaid } from './endpoints.ts';
+import { limitRemarks } from './limit-problems.ts';
 import { look } from './look.ts';
 import { lookedUpWithin } from './lookups.ts';
 import { portRemarks, rangeRemarks } from './port-remarks.ts';
@@ -217,6 +218,7 @@ async function shownPort(
     remarks: [
       ...portRemarks(seen, engine.context.zone, agent.mode),
       ...rangeRemarks(service, seen),
+      ...limitRemarks(service),
       ...detectionRemarks(agent, service, seen),
     ],
     endpoints: withOutcomes(endpoints, counted),

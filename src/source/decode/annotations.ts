@@ -6,6 +6,12 @@ import { isNear } from '../../net/near.ts';
 import { type Balance, type Balancing, balances, weightMax } from '../../state/deal.ts';
 import { type Detection, type DetectionMode, detectionModes } from '../../state/detection.ts';
 import { type Endings, removalMs } from '../../state/endings.ts';
+import {
+  type LimitReason,
+  type Limits,
+  limitAnnotations,
+  limitReasons,
+} from '../../state/limits.ts';
 import { type FieldReader, type RawObject, show } from './field-reader.ts';
 import { initialEventsEndAnnotation, mirrorAnnotation, triggerTimeAnnotation } from './names.ts';
 
@@ -59,10 +65,15 @@ function duration(least: string, most = '1h'): Values<number> {
   return { allowed: `from ${least} to ${most}`, read };
 }
 
-const weight: Values<number> = {
-  allowed: `a whole number 0–${weightMax} in quotes`,
-  read: (text) => (/^\d{1,5}$/.test(text) && Number(text) <= weightMax ? Number(text) : undefined),
-};
+function wholeNumber(least: number, most: number): Values<number> {
+  const read = (text: string): number | undefined => {
+    const number = /^\d{1,7}$/.test(text) ? Number(text) : Number.NaN;
+    return number >= least && number <= most ? number : undefined;
+  };
+  return { allowed: `a whole number ${least}–${most} in quotes`, read };
+}
+
+const weight = wholeNumber(0, weightMax);
 
 const afterRemoval = duration('1s');
 const end: Values<number | 'never'> = {
@@ -167,6 +178,27 @@ export const annotationTable = {
     ...oneOf(['keep-while-serving']),
     modes: 'ipvs; the other modes always do this',
     meaning: 'UDP flows stay with an endpoint that terminates, as long as it serves.',
+  },
+  [limitAnnotations.max_connections]: {
+    ...onService,
+    ...wholeNumber(1, 10_000),
+    meaning: 'The most [open connections](connection-limits.md) on each node.',
+  },
+  [limitAnnotations.max_connections_per_client]: {
+    ...onService,
+    // The kernel walks them for each connection.
+    ...wholeNumber(1, 500),
+    meaning: 'For each client address.',
+  },
+  [limitAnnotations.new_connections_per_second]: {
+    ...onService,
+    ...wholeNumber(1, 1_000_000),
+    meaning: 'The most new connections on each node.',
+  },
+  [limitAnnotations.new_connections_per_second_per_client]: {
+    ...onService,
+    ...wholeNumber(1, 1_000_000),
+    meaning: 'For each client address.',
   },
   'fairlead.io/weight': {
     ...onSlice,
@@ -291,6 +323,15 @@ export function decodeEndings(read: ReadAnnotation): Endings | undefined {
     ...(maxAgeMs && { maxAgeMs }),
     ...(keepsFlows && { keepsFlows }),
   };
+}
+
+export function decodeLimits(read: ReadAnnotation): Limits | undefined {
+  const limits: { [Reason in LimitReason]?: number } = {};
+  for (const reason of limitReasons) {
+    const most = read(limitAnnotations[reason]);
+    if (most !== undefined) limits[reason] = most;
+  }
+  return Object.keys(limits).length === 0 ? undefined : limits;
 }
 
 /** The weight of the endpoints of an EndpointSlice; undefined: it gives none. */

@@ -7,7 +7,13 @@ import { packedPorts } from '../../state/port-list.ts';
 import type { Service, ServicePort, UnservedService } from '../../state/types.ts';
 import { type Interner, lasting } from '../interner.ts';
 import { readCIDR, readServiceAddress } from './addresses.ts';
-import { annotationsOf, decodeBalancing, decodeDetection, decodeEndings } from './annotations.ts';
+import {
+  annotationsOf,
+  decodeBalancing,
+  decodeDetection,
+  decodeEndings,
+  decodeLimits,
+} from './annotations.ts';
 import { endsStep, entriesMax } from './entries.ts';
 import {
   type Decoded,
@@ -59,6 +65,7 @@ export function* serviceInSteps(
   const externalTrafficPolicy = policy('externalTrafficPolicy');
   const annotations = fields.object(opened.metadata.annotations, 'metadata.annotations');
   const asked = annotationsOf(fields, annotations, 'Service');
+  const limits = decodeLimits(asked);
   const record: Service = {
     key: opened.id.key,
     namespace: strings.string(opened.id.namespace),
@@ -85,12 +92,14 @@ export function* serviceInSteps(
       type === 'LoadBalancer' && externalTrafficPolicy === 'Local',
     ),
     affinityTimeoutSeconds: decodeAffinity(fields, spec),
-    rulesOnly: asked('fairlead.io/connect-time') === 'off',
+    // Programs at connect time would bypass the limits.
+    rulesOnly: asked('fairlead.io/connect-time') === 'off' || limits !== undefined,
     ...(asked('fairlead.io/fast-path') === 'off' && { isFastPathOff: true as const }),
     ...(asked('fairlead.io/source-ranges') === 'all' && { guardsAll: true as const }),
     balancing: decodeBalancing(asked),
     detection: decodeDetection(asked),
     endings: decodeEndings(asked),
+    limits,
     awaitedLoadBalancer:
       type === 'LoadBalancer' ? decodeAwaited(fields, spec, opened.raw.status) : undefined,
     ...(Object.keys(objectOf(spec.selector)).length > 0 && { hasSelector: true as const }),

@@ -18,6 +18,7 @@ function indexOf(state: object, foreignRules: object = quiet): ProblemIndex {
     state,
     stoppedClients: quiet,
     takenNodePorts: quiet,
+    connectionLimits: { obstacleOf: () => undefined, refusals: { ...quiet, of: () => [] } },
     unanswered: quiet,
     unrouted: quiet,
   } as unknown as ConstructorParameters<typeof ProblemIndex>[0]);

@@ -9,7 +9,7 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 85_800;
+const total = 86_203;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2700,
@@ -21,12 +21,12 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/internals/kube-proxy-behaviour.md': 2970,
   'docs/internals/reliability.md': 1900,
   'docs/kubectl-plugin.md': 1100,
-  'docs/limits.md': 2680,
-  'docs/logs.md': 3420,
+  'docs/limits.md': 2715,
+  'docs/logs.md': 3479,
   'docs/metrics.md': 2200,
   'docs/migrating.md': 2300,
   'docs/operating.md': 2050,
-  'docs/runbook.md': 5150,
+  'docs/runbook.md': 5200,
   'docs/scale.md': 1350,
   'docs/semantics.md': 3870,
 };

@@ -98,6 +98,7 @@ it('counts of many endpoints are taken in many turns of the event loop', async (
     engine: { connectTime: undefined, frontends: byFrontend(all(web)) },
     families: [{ family: 'IPv4', inForce: all(web) }],
     problemIndex: { resolved() {} },
+    connectionLimits: { refusals: { counts: () => [], refresh: async () => {} } },
     state: { service: () => ({ ports: [{ name: '', protocol: 'TCP' }] }) },
   });
   await counters.read();

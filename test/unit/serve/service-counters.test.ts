@@ -38,6 +38,7 @@ class Node {
     service: (key: string) => (this.gone.has(key) ? undefined : { ports: this.ports }),
   };
   readonly problemIndex = { resolved: (service: string) => void this.noticed.push(service) };
+  readonly connectionLimits = { refusals: { counts: () => [], refresh: async () => {} } };
   readonly counters = new ServiceCounters(this);
 
   get engine() {

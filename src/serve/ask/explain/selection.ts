@@ -7,6 +7,7 @@ import { serviceKey } from '../../../state/types.ts';
 import { answerPacer } from '../answer-pacer.ts';
 import { detectionRemarks } from '../endpoint-answers.ts';
 import { emptyProblem, nodeless, otherFamilyProblem } from '../endpoint-problems.ts';
+import { limitRemarks } from '../limit-problems.ts';
 import { look } from '../look.ts';
 import { dealRemarks, endingRemarks, endpointRemarks } from '../port-remarks.ts';
 import { missingPort } from '../service-problems.ts';
@@ -67,6 +68,7 @@ export function selectionOf(input: ExplainInput, seen: Seen, pool: 'cluster' | '
     ...dealRemarks(seen.forwarding),
     ...endingRemarks(seen.forwarding, input.agent.mode),
     ...(service === undefined ? [] : detectionRemarks(input.agent, service, seen)),
+    ...(service === undefined ? [] : limitRemarks(service)),
     ...endpointRemarks(seen, input.engine.context.zone),
     ...left,
   ];

@@ -1,0 +1,185 @@
+/**
+ * Keeps a table of nf_tables that refuses connections beyond the limits of Services. It is
+ * independent of the modes, and outlives restarts and changes of the mode, so that what is open
+ * stays counted. Without a Service that asks for it there is no table.
+ */
+import type { Kernel } from '../kernel/kernel.ts';
+import { OwnTable, tableText } from '../kernel/nft/own-table.ts';
+import type { Environment } from '../modes/mode.ts';
+import type { Family } from '../net/address.ts';
+import type { Limits } from '../state/limits.ts';
+import { PickedServices, type PickedServicesOptions } from '../state/picked-services.ts';
+import type { ClusterState, ServiceFollower } from '../state/store.ts';
+import type { Service } from '../state/types.ts';
+import type { Clock } from '../time/clock.ts';
+import { Pacer } from '../time/pacer.ts';
+import { Runner } from '../time/runner.ts';
+import { desiredOf } from './desired.ts';
+import { content, ownTable } from './layout.ts';
+import { lackOf } from './probe.ts';
+import { Refusals, type RefusalsOptions } from './refusals.ts';
+
+/** The part of a log that this needs. */
+interface Log {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+interface ConnectionLimitsOptions extends PickedServicesOptions {
+  readonly kernel: Kernel;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly state: Pick<ClusterState, 'service' | 'serviceKeys' | 'synced'>;
+  readonly agent: PickedServicesOptions['agent'] & {
+    readonly engine:
+      | (NonNullable<RefusalsOptions['agent']['engine']> & {
+          setting(family: Family): { readonly environment: Environment } | undefined;
+        })
+      | undefined;
+  };
+  readonly problems: RefusalsOptions['problems'];
+}
+
+/** Services come and go in bursts. */
+const settleMs = 50;
+const retryMs = 2000;
+/** Addresses of node ports may change without a change of a Service. */
+const lookMs = 60_000;
+/** An update is followed by a rest of this many times its duration, and at most of `restMostMs`. */
+const restFactor = 20;
+const restMostMs = 2000;
+/** The work of an update rests after this time, so that others have the event loop. */
+const sliceMs = 2;
+
+const noneLeftOut: ReadonlySet<string> = new Set();
+
+export class ConnectionLimits implements ServiceFollower {
+  readonly refusals: Refusals;
+  readonly #options: ConnectionLimitsOptions;
+  readonly #services: PickedServices;
+  readonly #table: OwnTable;
+  readonly #updates: Runner;
+  readonly #requests = { made: 0, tried: 0 };
+  /** What the kernel lacks; undefined: it was not asked. */
+  #lack: Awaited<ReturnType<typeof lackOf>> | undefined;
+  #leftOut = noneLeftOut;
+  /** Why no Service has limits; undefined: they are in force. */
+  #obstacle: string | undefined;
+  /** What was logged last. */
+  #logged = '';
+
+  constructor(options: ConnectionLimitsOptions) {
+    this.#options = options;
+    this.#services = new PickedServices(options, ({ limits }) => limits !== undefined);
+    const restMs = (tookMs: number): number => Math.min(restMostMs, restFactor * tookMs);
+    this.#updates = new Runner({ clock: options.clock, work: () => this.#work(), restMs });
+    this.#table = new OwnTable(options.kernel, ownTable, () => this.#updates.soon(settleMs));
+    this.refusals = new Refusals(options, () => this.#services.all.length > 0);
+  }
+
+  /** Every request is in force, or was tried and failed. */
+  get upToDate(): boolean {
+    return this.#requests.tried === this.#requests.made;
+  }
+
+  /** Why limits of the Service are not in force; undefined: they are, or it has none. */
+  obstacleOf({ key, limits }: Pick<Service, 'key' | 'limits'>): string | undefined {
+    if (limits === undefined) return undefined;
+    if (this.#obstacle !== undefined) return this.#obstacle;
+    if (this.#leftOut.has(key)) return 'other Services of its namespace have all room for limits';
+    return countsOf(limits) ? this.#lack?.counts : undefined;
+  }
+
+  /** A Service was resolved or deleted. */
+  resolved(key: string): void {
+    // Of one that stays the same, other frontends may be desired.
+    if (this.#services.resolved(key) === 'none') return;
+    this.#requests.made += 1;
+    this.#updates.soon(settleMs);
+  }
+
+  /** The first lists are complete. */
+  synced(): void {
+    if (!this.#options.state.synced) return;
+    this.#services.find();
+    this.#requests.made += 1;
+    this.#updates.now();
+  }
+
+  /** Stops following changes; the table stays in the kernel. */
+  async close(): Promise<void> {
+    this.#table.unwatch();
+    await this.#updates.stop();
+  }
+
+  /** Never rejects. */
+  async #work(): Promise<void> {
+    const { made } = this.#requests;
+    try {
+      const waits = await this.#update();
+      if (!waits) this.#requests.tried = made;
+    } catch (error) {
+      const err = (error as Error).message;
+      this.#options.log.error({ err }, 'Could not update connection limits; trying again');
+      this.#requests.tried = made;
+      this.#updates.soon(retryMs);
+    }
+  }
+
+  /** Resolves to whether it has to wait. */
+  async #update(): Promise<boolean> {
+    const { kernel, log, state } = this.#options;
+    if (!state.synced) return true;
+    if (this.#services.all.length === 0) {
+      if (await this.#table.remove()) log.info({}, 'Removed connection limits');
+      return false;
+    }
+    this.#updates.soon(lookMs);
+    if (this.#services.areResolving) {
+      this.#updates.soon(settleMs);
+      return true;
+    }
+    this.#lack ??= await lackOf(kernel);
+    this.#obstacle = this.#lack.all ?? (await this.#bring());
+    const err = this.#obstacle ?? this.#lack.counts;
+    if (err !== undefined && err !== this.#logged) {
+      this.#logged = err;
+      log.warn({ err }, 'Connection limits unavailable');
+    }
+    return false;
+  }
+
+  /** Resolves to why that is not possible. */
+  async #bring(): Promise<string | undefined> {
+    const { agent, clock, log } = this.#options;
+    const served = [...agent.families].map(({ desired, family }) => {
+      const { nodePortAddresses = [] } = agent.engine?.setting(family)?.environment ?? {};
+      return { desired, family, nodePortAddresses };
+    });
+    const { pause } = new Pacer(clock, sliceMs);
+    const limits = ({ limits: own = {} }: Service): Limits => this.#kept(own);
+    const { elements, leftOut } = await desiredOf(this.#services.all, served, limits, pause);
+    this.#leftOut = leftOut;
+    const brought = await this.#table.bring(content, elements, () => false);
+    if (brought.kind === 'foreign') return `another program made table ${table}`;
+    if (brought.kind === 'again') this.#updates.soon();
+    if (brought.kind === 'repaired') {
+      log.warn({ table }, 'Repaired connection limits that another program changed');
+    }
+    return undefined;
+  }
+
+  /** Without what the kernel cannot do. */
+  #kept(limits: Limits): Limits {
+    if (this.#lack?.counts === undefined) return limits;
+    const { max_connections: _, max_connections_per_client: __, ...rates } = limits;
+    return rates;
+  }
+}
+
+const table = tableText(ownTable);
+
+function countsOf({ max_connections, max_connections_per_client }: Limits): boolean {
+  return (max_connections ?? max_connections_per_client) !== undefined;
+}

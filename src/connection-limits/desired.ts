@@ -1,0 +1,92 @@
+/** Which chains Services with limits need, and which frontends lead to them. */
+import { IPPROTO } from '../kernel/nft/constants.ts';
+import { type Elements, gotoEntry, type Part } from '../kernel/nft/own-table.ts';
+import { binary, destinationKey } from '../modes/elements.ts';
+import type { Environment } from '../modes/mode.ts';
+import type { Address } from '../net/address.ts';
+import type { Limits } from '../state/limits.ts';
+import { isRefusal } from '../state/paths.ts';
+import type { DesiredFamily } from '../state/picked-services.ts';
+import { type Forwarding, type Frontend, forwardingKeys, type Service } from '../state/types.ts';
+import type { Pause } from '../time/pacer.ts';
+import { frontendMaps, partOf } from './layout.ts';
+
+interface Served extends DesiredFamily {
+  readonly nodePortAddresses: Environment['nodePortAddresses'];
+}
+
+interface Desired {
+  readonly elements: Elements;
+  /** Services without limits, because others of their namespace have all room. */
+  readonly leftOut: ReadonlySet<string>;
+}
+
+/** What limits of one namespace take in the kernel: a connection is an element, a Service many. */
+const room = { ofNamespace: 200_000, service: 100 } as const;
+
+/** `limits`: those of a Service that this kernel can keep. */
+export async function desiredOf(
+  services: readonly Service[],
+  served: readonly Served[],
+  limits: (service: Service) => Limits,
+  pause: Pause,
+): Promise<Desired> {
+  const parts = new Map<string, Part>();
+  const leftOut = new Set<string>();
+  const left = new Map<string, number>();
+  const chains = Object.values(frontendMaps).map(({ name }) => [name, new Map<string, string>()]);
+  const entries = Object.fromEntries(chains) as Record<string, Map<string, string>>;
+  for (const service of services) {
+    const { clusterIPs, key, namespace } = service;
+    const own = limits(service);
+    const families = clusterIPs.map(({ family }) => family).sort();
+    const part = partOf(key, own, families);
+    const frontends = frontendsOf(service, served);
+    const cost = room.service + (own.max_connections ?? 0) * families.length + frontends.length;
+    const rest = (left.get(namespace) ?? room.ofNamespace) - cost;
+    if (part.chain.rules.length === 0) continue;
+    if (rest < 0) {
+      leftOut.add(key);
+      continue;
+    }
+    left.set(namespace, rest);
+    parts.set(part.chain.name, part);
+    for (const { at, forwarding, frontend } of frontends) {
+      const { family, servicePort } = forwarding;
+      const protocol = IPPROTO[servicePort.protocol];
+      const map = frontendMaps[at === undefined ? 'nodePort' : family].name;
+      entries[map]!.set(binary(destinationKey(at, protocol, frontend.port)), part.chain.name);
+      const resting = pause();
+      if (resting !== undefined) await resting;
+    }
+  }
+  const keys = Object.entries(entries).map(([name, own]) => {
+    return [name, new Set(Array.from(own, ([key, chain]) => gotoEntry(key, chain)))];
+  });
+  return { elements: { keys: Object.fromEntries(keys), devices: new Set(), parts }, leftOut };
+}
+
+interface Entrance {
+  readonly forwarding: Forwarding;
+  readonly frontend: Frontend;
+  /** Undefined: a node port at every address of this node. */
+  readonly at: Address | undefined;
+}
+
+/** Those of them that refuse all connections anyway are left out. */
+function frontendsOf(service: Service, served: readonly Served[]): Entrance[] {
+  return forwardingKeys(service).flatMap((key) =>
+    served.flatMap(({ desired, nodePortAddresses }) => {
+      const forwarding = desired.get(key);
+      if (forwarding === undefined) return [];
+      return forwarding.frontends
+        .filter(({ paths }) => !isRefusal(paths.pod.to))
+        .flatMap((frontend): Entrance[] => {
+          const of = { forwarding, frontend };
+          if (frontend.kind !== 'nodePort') return [{ ...of, at: frontend.address }];
+          if (nodePortAddresses === 'all') return [{ ...of, at: undefined }];
+          return nodePortAddresses.map((at) => ({ ...of, at }));
+        });
+    }),
+  );
+}

@@ -1,0 +1,129 @@
+/** Which clients were refused lately, as the kernel has counted it: read when a caller asks. */
+import { isKernelError, orElse } from '../kernel/errors.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import { concatBytes, protocolOf } from '../kernel/nft/constants.ts';
+import { dumpShape } from '../kernel/nft/sets.ts';
+import { binary } from '../modes/elements.ts';
+import type { Count } from '../modes/traffic-counts.ts';
+import { Address, addressBytes, type Family, families, formatAddress } from '../net/address.ts';
+import type { Destination, FrontendsByFamily } from '../state/frontends-in-force.ts';
+import { type LimitReason, limitReasons, type Refused } from '../state/limits.ts';
+import type { ServiceFollower } from '../state/store.ts';
+import { objectKey } from '../state/types.ts';
+import type { Clock } from '../time/clock.ts';
+import { RecentResults } from '../time/recent.ts';
+import { ownTable, refusedSet } from './layout.ts';
+
+export interface RefusalsOptions {
+  readonly kernel: Kernel;
+  readonly clock: Clock;
+  readonly agent: { readonly engine: { readonly frontends: FrontendsByFamily } | undefined };
+  /** Called when other clients of a Service than before are refused. */
+  readonly problems: ServiceFollower;
+}
+
+/** How long a reading serves. */
+const keepMs = 1000;
+
+export class Refusals {
+  readonly #options: RefusalsOptions;
+  readonly #isAny: () => boolean;
+  readonly #readings: RecentResults<void>;
+  /** By set and key, as read last: clients that are not refused any more leave. */
+  #seen = new Map<string, number>();
+  /** Since this process looks, by reason and frontend. */
+  readonly #totals = new Map<string, Count>();
+  /** By Service. */
+  #refused: ReadonlyMap<string, readonly Refused[]> = new Map();
+
+  /** `isAny`: whether there may be a table. */
+  constructor(options: RefusalsOptions, isAny: () => boolean) {
+    this.#options = options;
+    this.#isAny = isAny;
+    this.#readings = new RecentResults({ keepMs, clock: options.clock });
+  }
+
+  /** Reads again after a while. */
+  refresh(): Promise<void> {
+    return this.#readings.of('', () => orElse(this.#read(), undefined, isKernelError));
+  }
+
+  /** The clients of a Service, as of the last reading. */
+  of(service: string): readonly Refused[] {
+    return this.#refused.get(service) ?? [];
+  }
+
+  /** What was counted of a family, as of the last reading. */
+  counts(family: Family): readonly Count[] {
+    return [...this.#totals].flatMap(([id, one]) => (id.startsWith(family) ? [one] : []));
+  }
+
+  async #read(): Promise<void> {
+    const seen = new Map<string, number>();
+    const refused = new Map<string, Refused[]>();
+    for (const family of this.#isAny() ? families : []) {
+      for (const reason of limitReasons) await this.#readSet(family, reason, seen, refused);
+    }
+    for (const [id, { destination }] of this.#totals) {
+      const [family] = id.split(' ') as [Family];
+      const { service } = this.#options.agent.engine?.frontends[family]?.at(destination) ?? {};
+      if (service === '') this.#totals.delete(id);
+    }
+    const before = this.#refused;
+    this.#seen = seen;
+    this.#refused = refused;
+    for (const service of new Set([...before.keys(), ...refused.keys()])) {
+      const [old, now] = [before, refused].map((of) => JSON.stringify(of.get(service)));
+      if (old !== now) this.#options.problems.resolved(service);
+    }
+  }
+
+  async #readSet(
+    family: Family,
+    reason: LimitReason,
+    seen: Map<string, number>,
+    refused: Map<string, Refused[]>,
+  ): Promise<void> {
+    const { agent, kernel } = this.#options;
+    const frontends = agent.engine?.frontends[family];
+    const definition = refusedSet(reason, family);
+    const keyLength = concatBytes(definition.key);
+    const { table } = ownTable;
+    const shape = { shape: dumpShape(definition), keyLength, dataLength: 0 };
+    const request = { kind: 'elementsDump', family: ownTable.family, table, ...shape } as const;
+    const { records } = await kernel.dump({ ...request, set: definition.name });
+    for (const record of records) {
+      if (record.kind !== 'elements' || frontends === undefined) continue;
+      const entries = Buffer.from(record.entries);
+      for (let at = 0; at < entries.length; at += keyLength + 8) {
+        const key = entries.subarray(at, at + keyLength);
+        const count = Number(entries.readBigUInt64LE(at + keyLength));
+        const clientAt = addressBytes[family] + 8;
+        const destination = destinationOf(family, key);
+        const { namespace, service } = frontends.at(destination);
+        if (service === '') continue;
+        const id = `${family} ${reason} ${binary(key)}`;
+        seen.set(id, count);
+        const before = this.#seen.get(id) ?? 0;
+        const more = count < before ? count : count - before;
+        const total = `${family} ${reason} ${binary(key.subarray(0, clientAt))}`;
+        const of = { kind: 'refusals', reason } as const;
+        const known = this.#totals.get(total) ?? { id: total, count: 0, destination, of };
+        this.#totals.set(total, { ...known, count: known.count + more });
+        const name = objectKey(namespace, service);
+        const client = formatAddress(key.subarray(clientAt));
+        refused.set(name, [...(refused.get(name) ?? []), { reason, client, packets: count }]);
+      }
+    }
+  }
+}
+
+/** The first parts of a key of `refusedSet`. */
+function destinationOf(family: Family, key: Uint8Array): Destination {
+  const at = addressBytes[family];
+  return {
+    address: Address.from(key.subarray(0, at)),
+    protocol: protocolOf(key[at]),
+    port: (key[at + 4]! << 8) | key[at + 5]!,
+  };
+}

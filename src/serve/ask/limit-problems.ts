@@ -1,0 +1,41 @@
+/** Limits of connections that clients exceed, or that are not in force; in sentences. */
+import { counted, firstNames } from '../../ask/words.ts';
+import { limitAnnotations, limitReasons } from '../../state/limits.ts';
+import type { Service } from '../../state/types.ts';
+import type { AgentState } from './agent-state.ts';
+import type { Problem } from './problem.ts';
+
+/** The most clients that a message names. */
+const namedMax = 3;
+
+export function limitProblems(
+  { connectionLimits }: Pick<AgentState, 'connectionLimits'>,
+  service: Service,
+): Problem[] {
+  const { key, limits } = service;
+  if (limits === undefined) return [];
+  const because = connectionLimits.obstacleOf(service);
+  const problems: Problem[] = [];
+  const add = (text: () => string): number => problems.push({ reason: 'connection_limits', text });
+  if (because !== undefined) add(() => `Its connections are not limited as it asks: ${because}.`);
+  const refused = connectionLimits.refusals.of(key);
+  for (const reason of limitReasons) {
+    const own = refused.filter((one) => one.reason === reason);
+    if (own.length === 0) continue;
+    add(() => {
+      const worst = own.toSorted((a, b) => b.packets - a.packets).slice(0, namedMax);
+      const named = worst.map(({ client, packets }) => `${client} (${counted(packets, 'packet')})`);
+      const limit = `${limitAnnotations[reason]}: ${limits[reason] ?? 'as implied'}`;
+      return `Clients were refused in the last two minutes (${limit}): ${firstNames(named, own.length)}.`;
+    });
+  }
+  return problems;
+}
+
+/** The limits of a Service, for people. */
+export function limitRemarks({ limits = {} }: Pick<Service, 'limits'>): string[] {
+  return limitReasons.flatMap((reason) => {
+    const most = limits[reason];
+    return most === undefined ? [] : [`Limited on this node: ${limitAnnotations[reason]} ${most}.`];
+  });
+}

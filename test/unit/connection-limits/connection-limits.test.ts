@@ -1,0 +1,201 @@
+/** The table of limits on the fake kernel, from its making to its end. */
+import { afterEach, describe, expect, it } from 'vitest';
+import { ConnectionLimits } from '../../../src/connection-limits/connection-limits.ts';
+import { ownTable } from '../../../src/connection-limits/layout.ts';
+import { printRule } from '../../../src/kernel/nft/print-rule.ts';
+import { nftOps } from '../../../src/kernel/ops.ts';
+import { RecordWriter } from '../../../src/kernel/records.ts';
+import type { Address } from '../../../src/net/address.ts';
+import type { Limits } from '../../../src/state/limits.ts';
+import { resolve } from '../../../src/state/resolve.ts';
+import type { Forwarding, Service } from '../../../src/state/types.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+import { address, context, ready, service, slice, slicePort } from '../state/build.ts';
+import { ToyClock } from '../sync/double.ts';
+
+const inTable = { family: ownTable.family, table: ownTable.table };
+
+class World {
+  readonly kernel: FakeKernel;
+  readonly lines: string[] = [];
+  readonly services = new Map<string, Service>();
+  readonly desired = new Map<string, Forwarding>();
+  readonly clock = new ToyClock();
+  readonly limits: ConnectionLimits;
+  nodePortAddresses: readonly Address[] | 'all' = 'all';
+
+  constructor(kernel = new FakeKernel()) {
+    this.kernel = kernel;
+    const log = (fields: object, message: string): void => {
+      this.lines.push([message, ...Object.values(fields)].join(': '));
+    };
+    const { desired, services } = this;
+    const setting = () => {
+      const { nodePortAddresses } = this;
+      return { environment: { serviceCIDRs: [], nodePortAddresses } };
+    };
+    this.limits = new ConnectionLimits({
+      kernel,
+      clock: this.clock,
+      log: { info: log, warn: log, error: log },
+      state: {
+        synced: true,
+        service: (key) => services.get(key),
+        serviceKeys: function* () {
+          yield* services.keys();
+        },
+      },
+      agent: { families: [{ family: 'IPv4', desired }], engine: { setting, frontends: {} } },
+      problems: { resolved() {} },
+    });
+    worlds.push(this);
+  }
+
+  /** A Service with these limits, and what is desired of it. */
+  async set(
+    name: string,
+    limits: Limits | undefined,
+    more: Parameters<typeof service>[0] = {},
+  ): Promise<void> {
+    const ports = [{ name: '', protocol: 'TCP', port: 80, nodePort: 30_080 } as const];
+    const one = service({ namespace: 'default', name, ports, limits, ...more });
+    this.services.set(one.key, one);
+    const slices = [slice({ '10.244.0.5': ready }, { ports: [slicePort('', 8080)] })];
+    for (const made of resolve(one, slices, context)) this.desired.set(made.key, made);
+    this.limits.resolved(one.key);
+    await this.settled();
+  }
+
+  async settled(): Promise<void> {
+    for (let passedMs = 0; passedMs < 5000 || !this.limits.upToDate; passedMs += 100) {
+      expect(passedMs).toBeLessThan(60_000);
+      await this.clock.pass(100);
+    }
+  }
+
+  /** The chains of Services, each with its rules. */
+  async chains(): Promise<Record<string, string[]>> {
+    const { records } = await this.kernel.dump({ kind: 'rulesDump', ...inTable, chain: '' });
+    const found: Record<string, string[]> = {};
+    for (const one of records) {
+      if (one.kind !== 'rule' || !one.chain.startsWith('limit-')) continue;
+      found[one.chain] = [...(found[one.chain] ?? []), printRule(one.family, one.expressions)];
+    }
+    return found;
+  }
+
+  /** How many elements a map has. */
+  async count(set: string): Promise<number> {
+    const keyLength = set === 'nodeports' ? 8 : 12;
+    const shape = { shape: 4, keyLength, dataLength: 0 };
+    const { records } = await this.kernel.dump({ kind: 'elementsDump', ...inTable, set, ...shape });
+    return records.reduce((sum, one) => sum + (one.kind === 'elements' ? one.count : 0), 0);
+  }
+
+  async tables(): Promise<string[]> {
+    const { records } = await this.kernel.dump({ kind: 'tablesDump', family: 0 });
+    return records.flatMap((one) => (one.kind === 'table' ? [one.table] : []));
+  }
+
+  async sets(): Promise<number> {
+    const { records } = await this.kernel.dump({ kind: 'setsDump', ...inTable });
+    return records.length;
+  }
+}
+
+const worlds: World[] = [];
+afterEach(async () => {
+  await Promise.all(worlds.splice(0).map(({ limits }) => limits.close()));
+});
+
+describe('limits of connections', () => {
+  it('write nothing without a Service that asks for them', async () => {
+    const world = new World();
+    world.limits.synced();
+    await world.set('web', undefined);
+    expect(world.kernel.writes).toBe(0);
+    expect(await world.tables()).toEqual([]);
+  });
+
+  it('are a chain for each Service, which goes with it, and the table with the last', async () => {
+    const world = new World();
+    await world.set('web', { new_connections_per_second: 7 });
+    await world.set('shop', { max_connections: 3 }, { clusterIPs: ['10.96.0.2'] });
+    const over = 'goto over-max_connections';
+    const key = 'ip daddr . meta l4proto . th dport . ip saddr . th sport';
+    expect(await world.chains()).toEqual({
+      'limit-IPv4-0-0-7-0-default/web': [
+        'limit rate over 7/second burst 7 packets goto over-new_connections_per_second',
+      ],
+      'limit-IPv4-3-0-0-0-default/shop': [
+        `meta nfproto 2 add @max_connections-IPv4-limit-IPv4-3-0-0-0-default/shop { ${key} } return`,
+        over,
+      ],
+    });
+    expect([await world.count('services-ipv4'), await world.count('nodeports')]).toEqual([2, 1]);
+    const sets = await world.sets();
+    await world.set('shop', undefined, { clusterIPs: ['10.96.0.2'] });
+    expect(Object.keys(await world.chains())).toEqual(['limit-IPv4-0-0-7-0-default/web']);
+    expect([await world.count('services-ipv4'), await world.sets()]).toEqual([1, sets - 1]);
+    await world.set('web', undefined);
+    expect(await world.tables()).toEqual([]);
+    expect(world.lines).toEqual(['Removed connection limits']);
+  });
+
+  it('stay through a restart, which deletes what is needed no longer', async () => {
+    const first = new World();
+    await first.set('web', { max_connections_per_client: 5 });
+    await first.set('shop', { max_connections: 3 }, { clusterIPs: ['10.96.0.2'] });
+    const chains = await first.chains();
+    expect(chains['limit-IPv4-0-5-0-0-default/web']).toHaveLength(2);
+    await first.limits.close();
+    const { commits } = first.kernel;
+    const second = new World(first.kernel);
+    for (const [key, one] of first.services) second.services.set(key, one);
+    for (const [key, one] of first.desired) second.desired.set(key, one);
+    second.limits.synced();
+    await second.settled();
+    expect(first.kernel.commits).toBe(commits);
+    await second.limits.close();
+    const third = new World(first.kernel);
+    await third.set('web', { max_connections_per_client: 5 });
+    const [web] = Object.entries(chains).filter(([name]) => name.endsWith('/web'));
+    expect(await third.chains()).toEqual(Object.fromEntries([web!]));
+    expect(third.kernel.commits).toBe(commits + 1);
+  });
+
+  it('of node ports are at the addresses that accept them', async () => {
+    const world = new World();
+    world.nodePortAddresses = ['192.168.7.7', '192.168.7.8'].map(address);
+    await world.set('web', { max_connections: 3 });
+    expect([await world.count('services-ipv4'), await world.count('nodeports')]).toEqual([3, 0]);
+  });
+
+  it('of a namespace have bounded room, and who gets none is named', async () => {
+    const world = new World();
+    const most = { max_connections: 10_000 };
+    for (let i = 0; i < 20; i += 1) {
+      await world.set(`s${i}`, most, { clusterIPs: [`10.96.1.${i}`] });
+    }
+    const reasons = [...world.services.values()].map((one) => world.limits.obstacleOf(one));
+    expect(reasons.filter((one) => one !== undefined)).toEqual([
+      'other Services of its namespace have all room for limits',
+    ]);
+    expect(Object.keys(await world.chains())).toHaveLength(19);
+    await world.set('other', most, { namespace: 'shop' });
+    expect(world.limits.obstacleOf(world.services.get('shop/other')!)).toBeUndefined();
+  });
+
+  it('leave the table of another program alone', async () => {
+    const world = new World();
+    const writer = new RecordWriter(nftOps);
+    writer.write('tableAdd', { ...inTable, comment: 'of another' });
+    await world.kernel.apply(writer.finish());
+    await world.set('web', { max_connections: 3 });
+    expect(await world.chains()).toEqual({});
+    expect(world.lines).toEqual([
+      'Connection limits unavailable: another program made table inet fairlead-limits',
+    ]);
+    expect(world.limits.obstacleOf(world.services.get('default/web')!)).toMatch(/another program/);
+  });
+});
