@@ -335,7 +335,7 @@ export const defects: readonly Defect[] = [
   {
     name: 'a repair keeps single rules that no Service has',
     file: 'modes/iptables/repair.ts',
-    from: 'if (!touched.has(name)) deleteRule(context, chain, handle);',
+    from: 'if (!kept.has(name)) deleteRule(context, chain, handle);',
     to: '',
     mode: 'iptables',
   },
@@ -469,13 +469,9 @@ export const defects: readonly Defect[] = [
   {
     name: 'a page of Services is left out when the last one before it recovers',
     file: 'serve/ask/services.ts',
-    from: '  if (!isBefore) {\n    const places',
-    to: `  if (last.startsWith(firstMark) && !first.has(last.slice(firstMark.length))) {
-    isBefore = true;
-    last = last.slice(firstMark.length);
-  }
-  if (!isBefore) {
-    const places`,
+    from: "const after = query.get('continue') ?? '';",
+    to: `const place = query.get('continue') ?? '';
+  const after = troubled.has(place.slice(firstMark.length)) ? place : place.replace(firstMark, '');`,
   },
   {
     name: 'a failed pass over connection tracking is not repeated',

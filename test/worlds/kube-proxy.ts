@@ -100,10 +100,10 @@ export class KubeProxy {
     return oddsOf((chance) => endOf(evaluate(this.#tables, { ...packet, chance })));
   }
 
-  /** It writes all of a family in one transaction, or what refers to Services last. */
+  /** It writes all of a family in one transaction, or in one of each table, nat last. */
   async #isInForce(): Promise<boolean> {
     const [name, chain] =
-      this.mode === 'nftables' ? ['kube-proxy', 'services'] : ['nat', 'KUBE-SERVICES'];
+      this.mode === 'nftables' ? ['kube-proxy', 'services'] : ['nat', 'KUBE-POSTROUTING'];
     try {
       const { found } = await atOneGeneration(this.#kernel, () => readTables(this.#kernel));
       this.#tables = found;
