@@ -116,7 +116,7 @@ async function isStill(
 ): Promise<boolean> {
   const checks = proxy === undefined ? betweenModes : checksWith(proxy);
   const check = checks.find((one) => one.what === what);
-  const needs = check?.needs ?? [what as Subject];
+  const needs = check?.needs ?? (proxy === undefined ? [what as Subject] : []);
   const judge = (nodes: Nodes, round: number): Difference | undefined => {
     if (flow === undefined || check === undefined) return undefined;
     const now = differenceIn(check, nodes, flow);
@@ -139,14 +139,13 @@ async function through(
   const nodes = Object.fromEntries(made) as Nodes;
   try {
     for (const [round, edits] of world.rounds.entries()) {
-      for (const [what, node] of made) {
+      for (const [what, node] of [...made, ...(proxy ? [['kube-proxy', proxy] as const] : [])]) {
         try {
           await node.take(edits);
         } catch (error) {
           return { what, round, words: (error as Error).message };
         }
       }
-      await proxy?.take(edits);
       const found = judge(nodes, round);
       if (found !== undefined) return found;
     }
