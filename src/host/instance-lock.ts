@@ -50,7 +50,7 @@ export interface InstanceLockOptions {
 
 const lockName = 'fairlead';
 
-/** The lock of a proxy with this name, which has rules of its own; empty = it has none. */
+/** The lock of a proxy with this name, whose rules are separate; empty = it has none. */
 export function lockNameOf(proxyName: string): string {
   return proxyName === '' ? lockName : `${lockName}.${proxyName}`;
 }

@@ -29,7 +29,7 @@ const makers: Readonly<Record<ModeName, (descriptors?: Descriptors) => ProxyMode
 
 /**
  * Every mode of this build, best first. Each call makes new instances with their own sockets. A
- * proxy with a name has mode nftables alone, in a table of its own.
+ * proxy with a name has mode nftables alone, in a separate table.
  */
 export function builtModes(descriptors?: Descriptors, proxyName = ''): ModeRegistry {
   if (proxyName !== '') return new Map([['nftables', nftablesModeIn(tableOf(proxyName))]]);

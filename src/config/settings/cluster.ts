@@ -65,7 +65,7 @@ export const sourceSettings = grouped('source', {
   ),
   serviceProxyName: string(
     'Serve the Services whose label service.kubernetes.io/service-proxy-name is this, and no ' +
-      'others: a second proxy of the node, with tables of its own (docs/neighbours.md).',
+      'others: a second proxy of the node, with separate tables (docs/neighbours.md).',
     {
       flag: 'service-proxy-name',
       config: 'serviceProxyName',
