@@ -6,18 +6,13 @@
 import { counted } from '../../ask/words.ts';
 import type { Config } from '../../config/config.ts';
 import { type Finding, warning } from '../../host/finding.ts';
-import {
-  addressBytes,
-  type CIDR,
-  cidrContains,
-  formatAddress,
-  parseCIDR,
-} from '../../net/address.ts';
+import { addressBytes, type CIDR, cidrContains, formatAddress } from '../../net/address.ts';
 import type { ClusterState, ServiceFollower } from '../../state/store.ts';
 import { addressAt, Condition, type EndpointSlice, namespaceOf, podAt } from '../../state/types.ts';
 import type { Clock } from '../../time/clock.ts';
 import { RecentResults, waitedAtMost } from '../../time/recent.ts';
 import { answerPacer, readingPatienceMs } from './answer-pacer.ts';
+import { podBlocks } from './pod-blocks.ts';
 import type { Problem } from './problem.ts';
 
 interface Known {
@@ -98,8 +93,7 @@ export class SliceSurvey {
   async #compared(zones: ZoneCheck): Promise<Shared> {
     const { config, state } = this.#known;
     const pacer = answerPacer(this.#known);
-    const own = (state.node?.podCIDRs ?? []).flatMap((text) => parseCIDR(text) ?? []);
-    const blocks = [...config.clusterCIDR, ...own];
+    const blocks = podBlocks(config, state.node);
     const found = new Map<string, Map<string, () => string>>();
     const passes = Math.ceil(this.#endpointCount() / comparedMax);
     for (let pass = 0; pass < passes; pass += 1) {

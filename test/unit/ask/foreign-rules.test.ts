@@ -23,7 +23,12 @@ import type { ModeName } from '../../../src/modes/mode.ts';
 import { formatAddress } from '../../../src/net/address.ts';
 import { ForeignRules } from '../../../src/serve/ask/foreign-rules/foreign-rules.ts';
 import { readRule } from '../../../src/serve/ask/foreign-rules/rules.ts';
-import { canStop, stopIn, type WalkedRule } from '../../../src/serve/ask/foreign-rules/walk.ts';
+import {
+  canStop,
+  type FirstPacket,
+  stopIn,
+  type WalkedRule,
+} from '../../../src/serve/ask/foreign-rules/walk.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { configOf, type Running } from '../agent/running.ts';
 import { forwarding, pool } from '../modes/nftables/forwardings.ts';
@@ -213,6 +218,16 @@ it('a rule for a sender stops the packets of that one, where a question names it
   expect(await codeFrom('--from=10.244.0.7')).toBe(0);
 });
 
+it('a rule for another device accepts no packets of pods, whose devices are known', async () => {
+  const rules = [[matchInterface('==', 'docker0'), accept]];
+  expect(await found({ in: { ...forward, policy: 0, rules } })).toEqual([
+    expect.stringContaining('drops packets of pods of this node to endpoint 10.244.0.5:8080/TCP'),
+  ]);
+  const codeFrom = async (client: string): Promise<number> =>
+    (await said(app!, 'explain', '10.96.0.1:80', `--from=${client}`)).code;
+  expect([await codeFrom('pod'), await codeFrom('outside')]).toEqual([1, 0]);
+});
+
 describe('a rule of iptables', () => {
   const packet = {
     family: 'IPv4',
@@ -310,6 +325,21 @@ describe('a rule of iptables', () => {
     };
     expect([meets(0x4000, 0x4000, '!='), meets(0x4000, 0x4000, '==')]).toEqual([true, false]);
     expect([meets(0, 0x4000, '!='), meets(0x4000, 0xc000, '!=')]).toEqual([false, false]);
+  });
+
+  it('is for devices, as far as those are known by which a packet comes', () => {
+    const meets = (operator: '==' | '!=', name: string, more: Partial<FirstPacket>) => {
+      const all = chains(matchInterface(operator, name), drop);
+      return stopIn(all, 'in', false, { ...packet, ...more }) !== undefined;
+    };
+    const by = (...names: string[]) => ({ devices: new Set(names) });
+    const bridge = by('cni0');
+    expect([meets('==', 'cni0', bridge), meets('!=', 'cni0', bridge)]).toEqual([true, false]);
+    expect([meets('==', 'cni', bridge), meets('!=', 'cni', bridge)]).toEqual([false, true]);
+    const mixed = by('cni0', 'eth0');
+    expect([meets('==', 'cni0', mixed), meets('!=', 'cni0', mixed)]).toEqual([false, false]);
+    const outside = { isFromOutside: true };
+    expect([meets('!=', 'lo', outside), meets('!=', 'eth0', outside)]).toEqual([true, false]);
   });
 
   it('may redirect by an expression that has no record', () => {

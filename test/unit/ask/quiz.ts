@@ -232,6 +232,12 @@ export const situations: readonly BrokenCluster[] = [
   }),
 ];
 
+const onNodes = of(
+  web(),
+  endpoints(pod(onNode(here), 'a')),
+  shop(pod(onNode(here), 'b')).replace('port: 8080', 'port: 9100'),
+);
+
 /** Nothing is wrong, and nothing is said. */
 export const healthy: readonly BrokenCluster[] = Object.entries<Rest>({
   'nothing happens': {},
@@ -245,11 +251,11 @@ export const healthy: readonly BrokenCluster[] = Object.entries<Rest>({
     },
   },
   'two Services have the same pod': of(web(), endpoints(pod(here, 'a')), shop(pod(here, 'a'))),
-  'pods in the network of their node have ports of their own': of(
-    web(),
-    endpoints(pod(onNode(here), 'a')),
-    shop(pod(onNode(here), 'b')).replace('port: 8080', 'port: 9100'),
-  ),
+  'pods in the network of their node have ports of their own': onNodes,
+  'pods and nodes are of one block': {
+    manifests: onNodes.manifests!.replace('[10.244.0.0/24]', '[]'),
+    flags: ['--cluster-cidr=192.168.0.0/16'],
+  },
   'a pod ends, and another has its address': of(
     web(),
     endpoints(`${ending(pod(here, 'a'), false)}\n${there}`),

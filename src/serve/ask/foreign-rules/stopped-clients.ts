@@ -5,19 +5,14 @@
  */
 import type { Config } from '../../../config/config.ts';
 import { type Finding, warning } from '../../../host/finding.ts';
-import {
-  Address,
-  type AddressKey,
-  cidrContains,
-  formatAddress,
-  parseCIDR,
-} from '../../../net/address.ts';
+import { Address, type AddressKey, cidrContains, formatAddress } from '../../../net/address.ts';
 import type { ProgrammedFamily } from '../../../state/frontends-in-force.ts';
 import type { ClusterState } from '../../../state/store.ts';
 import { formatServicePortName } from '../../../state/types.ts';
 import type { Clock } from '../../../time/clock.ts';
 import { RecentResults, waitedAtMost } from '../../../time/recent.ts';
 import { answerPacer, readingPatienceMs } from '../answer-pacer.ts';
+import { podBlocks } from '../pod-blocks.ts';
 import type { ForeignRules } from './foreign-rules.ts';
 
 interface Engine {
@@ -71,8 +66,7 @@ export class StoppedClients {
   /** Those that rules name. */
   #pods(): Address[] {
     const { config, foreignRules, state } = this.#known;
-    const own = (state.node?.podCIDRs ?? []).flatMap((text) => parseCIDR(text) ?? []);
-    const blocks = [...config.clusterCIDR, ...own];
+    const blocks = podBlocks(config, state.node);
     const senders = new Map<AddressKey, Address>();
     for (const { chains } of foreignRules.found.all) {
       for (const bytes of [...chains.values()].flat().flatMap((rule) => rule.senders)) {
