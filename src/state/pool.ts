@@ -206,7 +206,7 @@ export function inOrderOf(previous: Forwarding | undefined, next: Forwarding): F
 /** Whether they are equal except for the order of their pools; undefined = absent. */
 export function isSame(a: Forwarding | undefined, b: Forwarding | undefined): boolean {
   if (a === b) return true;
-  return a !== undefined && b !== undefined && inOrderOf(a, b) === a;
+  return b !== undefined && inOrderOf(a, b) === a;
 }
 
 /**
