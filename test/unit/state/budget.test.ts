@@ -196,6 +196,7 @@ describe('the limit of source ranges of a Service', () => {
     const of = guarded(['198.51.100.1', '198.51.100.2']);
     expect(kept(6, of)).toBe(3);
     expect(kept(5, of)).toBe(2);
+    expect(within({ sourceRanges: 5 }, of).excess).toMatchObject([{ asked: 6 }]);
     expect(kept(1, of)).toBe(1);
     // Its node port and its external IP count, too, where they are guarded.
     const ports = [{ ...http, nodePort: 30080 }];

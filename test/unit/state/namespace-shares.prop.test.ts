@@ -40,11 +40,17 @@ function anyAsked(random: Random, name: string): Asked {
     { balance: undefined, slowStartMs: 10_000 },
   ] as const);
   const weight = random.pick([undefined, undefined, 7]);
+  const balancers = random.pick([0, 0, 1, 2]);
+  const ranges = random.pick([0, 1, 11, 40]);
   return {
     service: service({
       ...{ namespace, name, affinityTimeoutSeconds, balancing, ports: portsOf(ports) },
       externalIPs: ips(random.below(5)),
       externalTrafficPolicy: random.pick(['Cluster', 'Local']),
+      type: balancers > 0 ? 'LoadBalancer' : 'ClusterIP',
+      loadBalancerIPs: ['198.51.100.1', '198.51.100.2'].slice(0, balancers),
+      loadBalancerSourceRanges: ips(ranges).map((ip) => `${ip}/32`),
+      ...random.pick([{}, { guardsAll: true } as const]),
     }),
     slices: [slice(endpoints, { service: `${namespace}/${name}`, weight })],
   };
@@ -87,17 +93,28 @@ function expectedShares(present: readonly Asked[]) {
   };
 }
 
+/** How many frontends it has with an address, and node ports. */
+function plainFrontends({ externalIPs, loadBalancerIPs, ports, type }: Service) {
+  const addresses = 1 + externalIPs.length + loadBalancerIPs.length;
+  const nodePorts = type === 'ClusterIP' ? 0 : ports.length;
+  return { addresses, nodePorts, all: ports.length * addresses + nodePorts };
+}
+
 function plainSizes(present: readonly Asked[], namespace: string) {
   const own = present.filter(({ service: one }) => one.namespace === namespace);
-  const frontends = own.map(({ service: { externalIPs, ports } }) => {
-    return ports.length * (1 + externalIPs.length);
-  });
+  const frontends = own.map(({ service: one }) => plainFrontends(one).all);
   const endpoints = own.map(({ slices }, i) => {
     return slices[0]!.length * Math.min(frontends[i]!, limits.frontends);
   });
   const affinityPorts = own.map(({ service: one }) => {
-    const turns = one.balancing?.balance === 'round-robin' ? 1 + one.externalIPs.length : 0;
+    const turns = one.balancing?.balance === 'round-robin' ? plainFrontends(one).addresses : 0;
     return one.ports.length * (Math.min(4, turns) + (one.affinityTimeoutSeconds > 0 ? 1 : 0));
+  });
+  const sourceRanges = own.map(({ service: one }) => {
+    const { addresses, nodePorts } = plainFrontends(one);
+    const guarded = one.guardsAll ? addresses - 1 : one.loadBalancerIPs.length;
+    const guards = one.ports.length * guarded + (one.guardsAll ? nodePorts : 0);
+    return one.loadBalancerSourceRanges.length * Math.max(1, guards);
   });
   const slots = own.map(({ service: one, slices }, i) => {
     const { length, weight } = slices[0]!;
@@ -105,11 +122,12 @@ function plainSizes(present: readonly Asked[], namespace: string) {
     const table = balance === 'maglev' ? 4093 : 0;
     const isSpread = weight !== undefined || slowStartMs !== undefined;
     const each = length < 2 ? 0 : table || (isSpread ? 256 : 0);
-    const isLocal = one.externalTrafficPolicy === 'Local' && one.externalIPs.length > 0;
-    const named = one.ports.length + 1 + one.externalIPs.length + length;
+    const { addresses } = plainFrontends(one);
+    const isLocal = one.externalTrafficPolicy === 'Local' && addresses > 1;
+    const named = one.ports.length + addresses + length;
     return Math.min(slotsWithin(named), each * frontends[i]! * (isLocal ? 2 : 1));
   });
-  return { frontends, endpoints, sourceRanges: [0], affinityPorts, slots };
+  return { frontends, endpoints, sourceRanges, affinityPorts, slots };
 }
 
 describe('NamespaceShares', () => {

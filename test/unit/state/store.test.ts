@@ -359,6 +359,18 @@ describe('a question about Services', () => {
     expect(state.isDirty('ns/web')).toBe(is);
   });
 
+  it('is whether they have slices that nothing uses, which may have gone', () => {
+    const state = settled(has({}));
+    const unused = { key: 'ns/x', service: 'ns/web', because: 'its addressType is FQDN' };
+    for (const change of [
+      { kind: 'slice-unused', unused },
+      { kind: 'slice-gone', key: 'ns/x' },
+    ] as const) {
+      expect(state.apply(change)).toBe('changed');
+      expect(takeChanged(state)).toEqual(['ns/web']);
+    }
+  });
+
   it('is how many there are, which only slices name, and what the last time cost', () => {
     const state = settled(
       has({}),
