@@ -154,7 +154,8 @@ export class WorldMaker {
     return {
       kind: 'Node',
       metadata: { name: ownNode, uid: 'node', ...(this.#chance(6) ? {} : { labels }) },
-      spec: this.#chance(6) ? {} : { podCIDR: cidrs[0], podCIDRs: cidrs },
+      // kube-proxy waits for them.
+      spec: this.#chance(6) && !this.#isServed ? {} : { podCIDR: cidrs[0], podCIDRs: cidrs },
       status: { addresses: this.#chance(6) ? addresses.toReversed() : addresses },
     };
   }
