@@ -256,7 +256,7 @@ test('a table of another owner with unused features can be read', async () => {
   const rules = await dumped(kernel, 'rule', { kind: 'rulesDump', ...inet, chain: '' });
   expect(rules.map(({ expressions }) => kinds(expressions))).toEqual([
     ['ctLoad', 'lookup', 'counter', 'immediateVerdict'],
-    ['metaLoad', 'lookup', 'payload', 'cmp', 'unknown limit', 'unknown log', 'immediateVerdict'],
+    ['metaLoad', 'lookup', 'payload', 'cmp', 'limit', 'unknown log', 'immediateVerdict'],
   ]);
   const sets = await dumped(kernel, 'set', { kind: 'setsDump', ...inet });
   expect(sets.find(({ set }) => set === 's')).toMatchObject({ timeoutMs: 90_000 });
