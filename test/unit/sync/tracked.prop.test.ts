@@ -4,7 +4,7 @@ import { frontendKey } from '../../../src/state/frontend-key.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import { type Forwarding, type Frontend, forwardingKey } from '../../../src/state/types.ts';
 import { type Tracked, TrackedForwardings } from '../../../src/sync/tracked.ts';
-import { context, service } from '../state/build.ts';
+import { context, ready, resolveOne, service, slice } from '../state/build.ts';
 
 const [some] = resolve(service({ name: 'web' }), [], context) as [Forwarding];
 const [frontend] = some.frontends as [Frontend];
@@ -108,4 +108,22 @@ it('a record is dropped only if it holds nothing', () => {
   tracked.setInForce(record, undefined);
   tracked.drop(record);
   expect(tracked.at(web.key)).not.toBe(record);
+});
+
+it('those are counted whose clients of a policy Local reach no endpoint', () => {
+  const tracked = new TrackedForwardings('IPv4');
+  const record = tracked.at(some.key);
+  const counts = (next: Forwarding | undefined) => {
+    tracked.setDesired(record, next);
+    return [...Object.values(tracked.unreached), tracked.desired.size];
+  };
+  const local = { internalTrafficPolicy: 'Local' } as const;
+  const outside = { externalTrafficPolicy: 'Local' as const, externalIPs: ['203.0.113.1'] };
+  const of = (fields: Parameters<typeof service>[0]) =>
+    resolveOne(service({ name: 'web', ...fields }), [slice({ '10.0.0.1': ready })]);
+  expect(counts(of(local))).toEqual([1, 0, 1]);
+  expect(counts(of(outside))).toEqual([0, 1, 1]);
+  expect(counts(of({ ...local, ...outside }))).toEqual([1, 1, 1]);
+  expect(counts(of({}))).toEqual([0, 0, 1]);
+  expect(counts(undefined)).toEqual([0, 0, 0]);
 });
