@@ -13,7 +13,6 @@ export interface KeptSeed {
 
 export const keptSeeds: readonly [KeptSeed, ...KeptSeed[]] = [
   { mode: 'nftables', seed: 3, hours: '0.5' },
-  { mode: 'nftables', seed: 1, hours: '0.2' },
   { mode: 'nftables', seed: 2, hours: '0.5' },
   { mode: 'nftables', seed: 23, hours: '0.4' },
   { mode: 'iptables', seed: 2, hours: '0.5' },

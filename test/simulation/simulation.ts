@@ -607,9 +607,7 @@ export class Simulation {
     await this.#world.calm();
     await this.#pass(this.#wasSetBack ? comparedMs : quietMs);
     this.#wasSetBack = false;
-    for (let i = 0; i < readmissionsMost && (await this.#isLeft()); i += 1) {
-      await this.#pass(readmittedMs);
-    }
+    await this.#readmit();
     if (this.#excusedMs === Number.POSITIVE_INFINITY) this.#excusedMs = this.#time.nowMs;
     await this.#compared();
     const { body } = await this.#asked('/fairlead/v1/status');
@@ -723,10 +721,16 @@ export class Simulation {
     this.#check('quiet', changed.length === 0, () => `a start changed ${changed.join('\n')}`);
   }
 
-  /** Rules alone serve some Services, since memory for connect-time maps was short. */
-  async #isLeft(): Promise<boolean> {
-    const { body } = await this.#asked('/metrics');
-    return /^fairlead_connect_time_left_to_rules\{.*reason="no room"\} [1-9]/m.test(body);
+  /**
+   * Passes time while rules alone serve some Services, since memory for maps was short, and while
+   * endpoints count as flapping.
+   */
+  async #readmit(): Promise<void> {
+    const past = /^fairlead_\w+\{(.*,)?reason="(no room|flapping)"\} [1-9]/m;
+    for (let i = 0; i < readmissionsMost; i += 1) {
+      if (!past.test((await this.#asked('/metrics')).body)) return;
+      await this.#pass(readmittedMs);
+    }
   }
 
   /** A comparison of the kernel may be under way, which is not up to date for that time. */
@@ -768,6 +772,7 @@ export class Simulation {
 
   /** A program that starts on an empty kernel makes the same of the objects. */
   async #compare(): Promise<void> {
+    await this.#readmit();
     const kernel = new FakeKernel();
     kernel.hasOwnership = this.#kernel.hasOwnership;
     kernel.ipvs.present = this.#kernel.ipvs.present;
