@@ -91,7 +91,7 @@ export function expectedOfKubeProxy(
   if (flow.iif !== undefined && (own.isLocal(flow.saddr) || flow.saddr === flow.daddr))
     return undefined;
   const odds = own.answer(flow);
-  if (own.subject !== 'nftables') return odds;
+  if (own.subject === 'iptables') return reachingOneself(odds, flow, note);
   const kind = own.frontendAt(flow)?.frontend.kind;
   const isOther = kind === 'externalIP' || kind === 'loadBalancerIP';
   const [immediately, alsoClusterIP] = rulesOfKubeProxy;
@@ -99,6 +99,17 @@ export function expectedOfKubeProxy(
   else if (isOther && isClusterIP(own, flow.daddr)) note(alsoClusterIP);
   else return odds;
   return undefined;
+}
+
+/** Of kube-proxy, also where the client is on another machine. */
+function reachingOneself(odds: Odds, { saddr }: Flow, note: (rule: Rule) => void): Odds {
+  const found = new Map<string, number>();
+  for (const [end, probability] of odds) {
+    const isItself = hostOf(end) === saddr && !masqueraded.test(end);
+    if (isItself) note('Connections to oneself are recognised after translation');
+    found.set(isItself ? `${end} masqueraded` : end, probability);
+  }
+  return found;
 }
 
 /** What connections meet that programs translate, by what they meet in rules. */
