@@ -47,7 +47,7 @@ describe('a survey of EndpointSlices', () => {
 });
 
 describe('a look for pods that rules stop', () => {
-  async function found(pods: number, ports: number): Promise<string[]> {
+  async function found(pods: number, ports: number, left = pods): Promise<string[]> {
     const senders = Array.from({ length: pods }, (_, i) => Uint8Array.of(10, 0, 0, i));
     const all = Array.from({ length: ports }, (_, i) => forwarding(`web-${i}`, pool(1)));
     const clients = new StoppedClients({
@@ -64,6 +64,7 @@ describe('a look for pods that rules stop', () => {
       },
     } as unknown as ConstructorParameters<typeof StoppedClients>[0]);
     await clients.refresh();
+    senders.length = left;
     return clients.findings.map(({ check }) => check);
   }
 
@@ -71,6 +72,8 @@ describe('a look for pods that rules stop', () => {
     const named = Array.from({ length: 8 }, (_, i) => Address.from(Uint8Array.of(10, 0, 0, i)));
     const texts = named.map(({ bytes }) => `pod ${formatAddress(bytes)}`);
     expect(await found(9, 1)).toEqual(texts);
+    // A rule is gone, and the next look comes later.
+    expect(await found(2, 1, 1)).toEqual(texts.slice(0, 1));
     expect([await found(1, 1000), await found(1, 1001)]).toEqual([texts.slice(0, 1), []]);
   });
 });

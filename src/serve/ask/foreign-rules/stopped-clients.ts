@@ -37,30 +37,37 @@ const portsMax = 1000;
 export class StoppedClients {
   readonly #known: Known;
   readonly #looks: RecentResults<void>;
-  #findings: readonly Finding[] = [];
+  #found: ReadonlyMap<AddressKey, Finding> = new Map();
 
   constructor(known: Known) {
     this.#known = known;
     this.#looks = new RecentResults({ ...kept, clock: known.clock });
   }
 
-  /** A warning for each; see `refresh`. */
+  /** A warning for each that rules still name, because a look may come late; see `refresh`. */
   get findings(): readonly Finding[] {
-    return this.#findings;
+    if (this.#found.size === 0) return [];
+    return this.#pods().flatMap(({ key }) => this.#found.get(key) ?? []);
   }
 
-  /** Looks again after a while. Concurrent callers share the work, and none waits long. */
-  refresh(): Promise<void> {
-    return waitedAtMost(
+  /**
+   * Looks again after a while, if rules name pods. Callers share the work, and none waits long.
+   */
+  async refresh(): Promise<void> {
+    if (this.#pods().length === 0) return;
+    await waitedAtMost(
       readingPatienceMs,
       this.#looks.of('', () => this.#look()),
     );
   }
 
   async #look(): Promise<void> {
-    const findings: Finding[] = [];
-    for (const sender of this.#pods()) findings.push(...(await this.#findingOf(sender)));
-    this.#findings = findings;
+    const found = new Map<AddressKey, Finding>();
+    for (const sender of this.#pods()) {
+      const finding = await this.#findingOf(sender);
+      if (finding !== undefined) found.set(sender.key, finding);
+    }
+    this.#found = found;
   }
 
   /** Those that rules name. */
@@ -79,7 +86,7 @@ export class StoppedClients {
   }
 
   /** Of the first port of a Service at which it is stopped, and others are not. */
-  async #findingOf({ bytes, family }: Address): Promise<Finding[]> {
+  async #findingOf({ bytes, family }: Address): Promise<Finding | undefined> {
     const { engine, foreignRules } = this.#known;
     const sync = engine?.families.find((one) => one.family === family);
     const pacer = answerPacer(this.#known);
@@ -90,11 +97,11 @@ export class StoppedClients {
       const [met] = foreignRules.obstacles([{ forwarding }], engine!.interfaces, client);
       if (met && foreignRules.obstacles([{ forwarding }], engine!.interfaces).length === 0) {
         const where = `does not reach ${formatServicePortName(forwarding.servicePort)}, perhaps others`;
-        return [warning(`pod ${formatAddress(bytes)}`, `${where}. ${met.text().slice(0, -1)}`, '')];
+        return warning(`pod ${formatAddress(bytes)}`, `${where}. ${met.text().slice(0, -1)}`, '');
       }
       left -= 1;
       if (left === 0) break;
     }
-    return [];
+    return undefined;
   }
 }
