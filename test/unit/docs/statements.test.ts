@@ -66,6 +66,13 @@ describe('documents', () => {
     expect(upgrades.filter((line) => !line.includes(' --reset-then-reuse-values'))).toEqual([]);
   });
 
+  it('stateful-udp.md quotes stories that there are', () => {
+    const quoted = [...read('docs/stateful-udp.md').matchAll(/\| "([^"]+)" \|/g)];
+    const semantics = read('docs/semantics.md');
+    expect(quoted.length).toBeGreaterThan(5);
+    expect(quoted.filter(([, name]) => !semantics.includes(name!))).toEqual([]);
+  });
+
   it('operating.md has the exit codes of the commands', () => {
     const operating = read('docs/operating.md');
     const stated = [
