@@ -243,6 +243,31 @@ describe('unit tests', () => {
 /** In src/agent, types included. The number only goes down. */
 const closuresMost = 15;
 
+/** Lines of each room. They only go down: the commit that raises one says why. */
+const mostLines: Readonly<Record<string, number>> = {
+  'src/agent': 1690,
+  'src/ask': 1830,
+  'src/cli': 5740,
+  'src/config': 4770,
+  'src/connect-time': 3020,
+  'src/connection-limits': 690,
+  'src/conntrack': 1170,
+  'src/failure-detection': 1610,
+  'src/fast-path': 630,
+  'src/host': 2680,
+  'src/kernel': 6390,
+  'src/modes': 14_420,
+  'src/net': 1460,
+  'src/serve': 14_910,
+  'src/source': 8850,
+  'src/state': 6030,
+  'src/sync': 4630,
+  'src/takeover': 1360,
+  'src/time': 450,
+  'src/tools': 5440,
+  test: 118_855,
+};
+
 describe('budgets', () => {
   it('files are short enough to read in one go', () => {
     const long = (paths: readonly string[], most: number): string[] =>
@@ -256,10 +281,15 @@ describe('budgets', () => {
     expect(long(cpp, 500)).toEqual([]);
   });
 
-  it('tests take no more lines than their budget, which goes down with them', () => {
-    const paths = tracked.filter((path) => path.startsWith('test/'));
-    const lines = paths.reduce((sum, path) => sum + read(path).split('\n').length - 1, 0);
-    expect(lines).toBeLessThanOrEqual(117_432);
+  it('rooms take no more lines than their budget, which goes down with them', () => {
+    const lines: Record<string, number> = {};
+    for (const path of tracked) {
+      const [room] = /^(test|src\/[^/]+)(?=\/)/.exec(path) ?? [];
+      if (room === undefined) continue;
+      lines[room] = (lines[room] ?? 0) + read(path).split('\n').length - 1;
+    }
+    const over = Object.entries(lines).filter(([room, count]) => count > (mostLines[room] ?? 0));
+    expect(over).toEqual([]);
   });
 
   it('files export few things, except the words of nft, and constants of one value', () => {
