@@ -60,7 +60,7 @@ describe('completion', () => {
     ['fairlead --manifests m', [], ':16'],
     ['fairlead -v ', [], isValue],
     ['fairlead --cleanup --dry', ['--dry-run'], isValue],
-    ['fairlead --healthz-', ['--healthz-bind-address='], isOpen],
+    ['fairlead --healthz-b', ['--healthz-bind-address='], isOpen],
     ['fairlead status --wat', ['--watch'], isValue],
     ['fairlead status -o ', ['json', 'yaml', 'wide', 'jsonpath='], isOpen],
     ['fairlead status -o j', ['json', 'jsonpath='], isOpen],
