@@ -33,11 +33,12 @@ const written = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], {
 const given = ['cluster', 'job', 'instance', 'le'];
 
 /**
- * `name{label,label="value"}` and `prefix_{one,two}_suffix` in a text, one by one. Names of
- * recording rules, `level:name:operation`, are none.
+ * `name{label,label="value"}` and `prefix_{one,two}_suffix` in a text, one by one, without
+ * recording rules, which are named `level:name:operation`.
  */
 function named(text: string): { name: string; labels: string[] }[] {
-  const found = /(?<!:)\b((?:fairlead|kubeproxy)_[a-z_]*(?:\{[a-z_,]+\}_\w+)?)(\{[a-z_]+[^}]*\})?(?!\/)/g;
+  const found =
+    /(?<!:)\b((?:fairlead|kubeproxy)_[a-z_]*(?:\{[a-z_,]+\}_\w+)?)(\{[a-z_]+[^}]*\})?(?!\/)/g;
   return [...text.matchAll(found)].flatMap(([, words = '', braces = '']) => {
     const [, before, choice, after] = /^(.*)\{(.*)\}(.*)$/.exec(words) ?? [];
     const names = choice?.split(',').map((one) => `${before}${one}${after}`) ?? [words];
