@@ -150,6 +150,7 @@ export class Agent implements AgentState, HealthInput {
     this.connectionLimits = new ConnectionLimits({
       ...{ ...options, agent: this, state: this.state },
       problems: this.problemIndex,
+      isSecond: config.serviceProxyName !== '',
     });
     this.failureDetection = new FailureDetection({
       ...{ ...options, agent: this, state: this.state },

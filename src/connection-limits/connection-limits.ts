@@ -39,6 +39,8 @@ interface ConnectionLimitsOptions extends PickedServicesOptions {
       | undefined;
   };
   readonly problems: RefusalsOptions['problems'];
+  /** Another proxy of this node keeps the table. */
+  readonly isSecond?: boolean;
 }
 
 /** Services come and go in bursts. */
@@ -75,7 +77,9 @@ export class ConnectionLimits implements ServiceFollower {
     const restMs = (tookMs: number): number => Math.min(restMostMs, restFactor * tookMs);
     this.#updates = new Runner({ clock: options.clock, work: () => this.#work(), restMs });
     this.#table = new OwnTable(options.kernel, ownTable, () => this.#updates.soon(settleMs));
-    this.refusals = new Refusals(options, () => this.#services.all.length > 0);
+    if (options.isSecond) this.#obstacle = 'the first proxy of a node alone limits connections';
+    const mayRefuse = (): boolean => !options.isSecond && this.#services.all.length > 0;
+    this.refusals = new Refusals(options, mayRefuse);
   }
 
   /** Every request is in force, or was tried and failed. */
@@ -129,8 +133,9 @@ export class ConnectionLimits implements ServiceFollower {
 
   /** Resolves to whether it has to wait. */
   async #update(): Promise<boolean> {
-    const { kernel, log, state } = this.#options;
+    const { isSecond, kernel, log, state } = this.#options;
     if (!state.synced) return true;
+    if (isSecond) return false;
     if (this.#services.all.length === 0) {
       if (await this.#table.remove()) log.info({}, 'Removed connection limits');
       return false;

@@ -24,7 +24,7 @@ class World {
   readonly limits: ConnectionLimits;
   nodePortAddresses: readonly Address[] | 'all' = 'all';
 
-  constructor(kernel = new FakeKernel()) {
+  constructor(kernel = new FakeKernel(), isSecond = false) {
     this.kernel = kernel;
     const log = (fields: object, message: string): void => {
       this.lines.push([message, ...Object.values(fields)].join(': '));
@@ -47,6 +47,7 @@ class World {
       },
       agent: { families: [{ family: 'IPv4', desired }], engine: { setting, frontends: {} } },
       problems: { resolved() {} },
+      isSecond,
     });
     worlds.push(this);
   }
@@ -184,6 +185,20 @@ describe('limits of connections', () => {
     expect(Object.keys(await world.chains())).toHaveLength(19);
     await world.set('other', most, { namespace: 'shop' });
     expect(world.limits.obstacleOf(world.services.get('shop/other')!)).toBeUndefined();
+  });
+
+  it('of the first proxy stay where a second one has no such Service, or one', async () => {
+    const first = new World();
+    await first.set('web', { max_connections: 3 });
+    const [chains, { commits }] = [await first.chains(), first.kernel];
+    const second = new World(first.kernel, true);
+    second.limits.synced();
+    await second.settled();
+    await second.set('shop', { max_connections: 3 }, { clusterIPs: ['10.96.0.2'] });
+    expect(await first.chains()).toEqual(chains);
+    expect(first.kernel.commits).toBe(commits);
+    const why = 'the first proxy of a node alone limits connections';
+    expect(second.limits.obstacleOf(second.services.get('default/shop')!)).toBe(why);
   });
 
   it('leave the table of another program alone', async () => {
