@@ -259,22 +259,25 @@ async function readParts(
   desired: Parts,
 ): Promise<Parts | undefined> {
   const at = { family, table };
-  const chains = await readTable(kernel, 'chain', { kind: 'chainsDump', ...at });
-  const rules = await readTable(kernel, 'rule', { kind: 'rulesDump', ...at, chain: '' });
-  const sets = await readTable(kernel, 'set', { kind: 'setsDump', ...at });
+  const allChains = await readTable(kernel, 'chain', { kind: 'chainsDump', ...at });
+  const allRules = await readTable(kernel, 'rule', { kind: 'rulesDump', ...at, chain: '' });
+  const allSets = await readTable(kernel, 'set', { kind: 'setsDump', ...at });
+  const chains = new Map(allChains.map((one) => [one.chain, one]));
+  const rules = Map.groupBy(allRules, ({ chain }) => chain);
+  const sets = new Map(allSets.map((one) => [one.set, one]));
   const hasChain = (chain: ChainDefinition): boolean => {
-    const has = chains.find((one) => one.chain === chain.name);
-    const own = rules.filter((one) => one.chain === chain.name).map(contentOfRule);
+    const has = chains.get(chain.name);
+    const own = (rules.get(chain.name) ?? []).map(contentOfRule);
     return has !== undefined && hasDesiredHook(has, chain) && hasDesiredRules(has, own, chain);
   };
   const hasSet = (fields: SetFields): boolean => {
-    const has = sets.find(({ set }) => set === fields.set);
+    const has = sets.get(fields.set);
     return has !== undefined && isDesiredSet(has, fields);
   };
   if (!content.chains.every(hasChain) || !content.sets.every(hasSet)) return undefined;
   const fixed = new Set(content.chains.map(({ name }) => name));
   const parts = new Map<string, Part>();
-  for (const { chain: name, hook } of chains) {
+  for (const { chain: name, hook } of allChains) {
     if (fixed.has(name)) continue;
     const part = desired.get(name);
     if (part === undefined ? hook !== unknownIndex : !hasChain(part.chain)) return undefined;
@@ -282,7 +285,8 @@ async function readParts(
     parts.set(name, part ?? { chain: { name, base: undefined, rules: [] }, sets: [] });
   }
   const used = [content, ...parts.values()].flatMap((one) => one.sets.map(({ set }) => set));
-  const others = sets.filter(({ set }) => !used.includes(set));
+  const isUsed = new Set(used);
+  const others = allSets.filter(({ set }) => !isUsed.has(set));
   if (others.length === 0) return parts;
   const unneeded = [...parts.values()].find(({ chain }) => !desired.has(chain.name));
   if (unneeded === undefined) return undefined;
