@@ -112,7 +112,9 @@ export class Refusals {
         this.#totals.set(total, { ...known, count: known.count + more });
         const name = objectKey(namespace, service);
         const client = formatAddress(key.subarray(clientAt));
-        refused.set(name, [...(refused.get(name) ?? []), { reason, client, packets: count }]);
+        const clients = refused.get(name) ?? [];
+        refused.set(name, clients);
+        clients.push({ reason, client, packets: count });
       }
     }
   }
