@@ -1,6 +1,7 @@
 /** Tries connections to endpoints from this node: a bounded number, at a bounded rate. */
 import { type ReachTarget, reach } from '../host/reach.ts';
 import { formatAddress, joinHostPort } from '../net/address.ts';
+import { addCount } from '../net/counts.ts';
 import type { ProbeResults } from '../state/detection.ts';
 import type { Evidence } from './evidence.ts';
 import type { Followed, Place, PortMember } from './ports.ts';
@@ -99,7 +100,7 @@ export class Prober {
         continue;
       }
       left -= 1;
-      started.set(namespace, (started.get(namespace) ?? 0) + 1);
+      addCount(started, namespace);
       this.#probed.add(followed.place);
       this.#probe(followed, new Set([evidence]));
     }

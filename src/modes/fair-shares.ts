@@ -1,4 +1,5 @@
 /** Which of many have room where there is not enough for all: no tenant takes that of others. */
+import { addCount } from '../net/counts.ts';
 import { levelWithin } from '../state/level.ts';
 import { inTurns, type Pause } from '../time/pacer.ts';
 
@@ -24,7 +25,7 @@ export async function fairShares<T>(
   await inTurns(list, pause, (one) => {
     const namespace = namespaceOf(one);
     namespaces.push(namespace);
-    sizes.set(namespace, (sizes.get(namespace) ?? 0) + 1);
+    addCount(sizes, namespace);
   });
   const share = Math.floor(levelWithin([...sizes.values()], room));
   // What cannot be divided goes to those that come first.

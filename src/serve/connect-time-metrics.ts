@@ -2,6 +2,7 @@
 import type { Registry } from 'prom-client';
 import type { MapView } from '../connect-time/maps/facts.ts';
 import type { Family } from '../net/address.ts';
+import { addCount } from '../net/counts.ts';
 import type { ProgrammedFamily } from '../state/frontends-in-force.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
@@ -75,7 +76,7 @@ async function reasons(
   const pacer = new Pacer(clock, sliceMs);
   for (const forwarding of maps === undefined ? [] : inForce.values()) {
     const reason = maps?.reasonOf(forwarding);
-    if (reason !== undefined) byReason.set(reason, (byReason.get(reason) ?? 0) + 1);
+    if (reason !== undefined) addCount(byReason, reason);
     if (pacer.due) await pacer.rest();
   }
   return { family, byReason };

@@ -9,6 +9,7 @@ import { IPS } from '../../kernel/conntrack-entries.ts';
 import { isKernelError, orElse } from '../../kernel/errors.ts';
 import type { ModeFacts } from '../../modes/mode.ts';
 import { Address, formatEndpoint } from '../../net/address.ts';
+import { addCount } from '../../net/counts.ts';
 import { EndpointFinder } from '../../net/endpoint-finder.ts';
 import type { EndpointKey } from '../../net/endpoint-list.ts';
 import type { Protocol } from '../../net/protocol.ts';
@@ -119,7 +120,7 @@ export class UnansweredEndpoints {
       const key = entries.key(i, 'replySource');
       // It is not translated.
       if (key === entries.key(i, 'originalDestination')) return;
-      counts.set(key, (counts.get(key) ?? 0) + 1);
+      addCount(counts, key);
       if (!firsts.has(key)) firsts.set(key, i);
     });
     const often = Array.from(firsts).filter(([key]) => counts.get(key)! >= failedLeast);

@@ -1,6 +1,7 @@
 /** Which endpoints of a Service port are used, and why the others are not. Asks the resolver. */
 
 import { counted } from '../../../ask/words.ts';
+import { addCount } from '../../../net/counts.ts';
 import { choose, whyNot } from '../../../state/categorise.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import { serviceKey } from '../../../state/types.ts';
@@ -55,7 +56,7 @@ export function selectionOf(input: ExplainInput, seen: Seen, pool: 'cluster' | '
   const reasons = new Map<string, number>();
   for (let i = 0; i < flags.length; i += 1) {
     const reason = whyNot(flags[i]!, choice, pool, isNodeless(endpoints.address(i)));
-    if (reason !== undefined) reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
+    if (reason !== undefined) addCount(reasons, reason);
   }
   const left = Array.from(reasons, ([reason, count]) => {
     const whose = `${count} of ${counted(flags.length, 'endpoint')}`;
