@@ -57,7 +57,9 @@ describe('a look for pods that rules stop', () => {
         interfaces: [],
       },
       foreignRules: {
-        found: { mode: 'nftables', all: [{ chains: new Map([['in', [{ senders }]]]) }] },
+        get found() {
+          return { mode: 'nftables', all: [{ chains: new Map([['in', [{ senders }]]]) }] };
+        },
         // The last port alone is stopped.
         obstacles: ([one]: [{ forwarding: unknown }], _: unknown, client?: object) =>
           client && one.forwarding === all.at(-1) ? [{ text: () => 'A rule.' }] : [],

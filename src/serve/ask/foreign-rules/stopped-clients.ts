@@ -38,6 +38,8 @@ export class StoppedClients {
   readonly #known: Known;
   readonly #looks: RecentResults<void>;
   #found: ReadonlyMap<AddressKey, Finding> = new Map();
+  /** Those that rules name, of the last chains. */
+  #named: { readonly by: ForeignRules['found']; readonly senders: readonly Address[] } | undefined;
 
   constructor(known: Known) {
     this.#known = known;
@@ -72,17 +74,29 @@ export class StoppedClients {
 
   /** Those that rules name. */
   #pods(): Address[] {
-    const { config, foreignRules, state } = this.#known;
+    const { config, state } = this.#known;
     const blocks = podBlocks(config, state.node);
+    const pods: Address[] = [];
+    for (const sender of this.#senders()) {
+      if (blocks.some((block) => cidrContains(block, sender))) pods.push(sender);
+      if (pods.length === sendersMax) break;
+    }
+    return pods;
+  }
+
+  /** All that rules name, each once: they are many rules, which seldom change. */
+  #senders(): readonly Address[] {
+    const { found } = this.#known.foreignRules;
+    if (this.#named?.by === found) return this.#named.senders;
     const senders = new Map<AddressKey, Address>();
-    for (const { chains } of foreignRules.found.all) {
+    for (const { chains } of found.all) {
       for (const bytes of [...chains.values()].flat().flatMap((rule) => rule.senders)) {
         const address = Address.from(bytes);
-        if (blocks.some((block) => cidrContains(block, address))) senders.set(address.key, address);
-        if (senders.size === sendersMax) return [...senders.values()];
+        senders.set(address.key, address);
       }
     }
-    return [...senders.values()];
+    this.#named = { by: found, senders: [...senders.values()] };
+    return this.#named.senders;
   }
 
   /** Of the first port of a Service at which it is stopped, and others are not. */
