@@ -10,6 +10,7 @@ import { addressBytes, type CIDR, cidrContains, formatAddress } from '../../net/
 import type { ClusterState, ServiceFollower } from '../../state/store.ts';
 import { addressAt, Condition, type EndpointSlice, namespaceOf, podAt } from '../../state/types.ts';
 import type { Clock } from '../../time/clock.ts';
+import { inTurns } from '../../time/pacer.ts';
 import { RecentResults, waitedAtMost } from '../../time/recent.ts';
 import { answerPacer, readingPatienceMs } from './answer-pacer.ts';
 import { podBlocks } from './pod-blocks.ts';
@@ -95,7 +96,11 @@ export class SliceSurvey {
     const pacer = answerPacer(this.#known);
     const blocks = podBlocks(config, state.node);
     const found = new Map<string, Map<string, () => string>>();
-    const passes = Math.ceil(this.#endpointCount() / comparedMax);
+    let count = 0;
+    await inTurns(state.serviceKeys(), pacer.pause, (key) => {
+      for (const { length } of state.slices(key)) count += length;
+    });
+    const passes = Math.ceil(count / comparedMax);
     for (let pass = 0; pass < passes; pass += 1) {
       const firsts = new Map<string, At>();
       for (const key of state.serviceKeys()) {
@@ -112,15 +117,6 @@ export class SliceSurvey {
       }
     }
     return found;
-  }
-
-  #endpointCount(): number {
-    const { state } = this.#known;
-    let count = 0;
-    for (const key of state.serviceKeys()) {
-      for (const { length } of state.slices(key)) count += length;
-    }
-    return count;
   }
 }
 
