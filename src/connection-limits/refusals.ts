@@ -4,6 +4,7 @@ import type { Kernel } from '../kernel/kernel.ts';
 import { concatBytes, protocolOf } from '../kernel/nft/constants.ts';
 import { dumpShape } from '../kernel/nft/sets.ts';
 import { binary } from '../modes/elements.ts';
+import { eachEntry } from '../modes/nft-table/traffic.ts';
 import type { Count } from '../modes/traffic-counts.ts';
 import { Address, addressBytes, type Family, families, formatAddress } from '../net/address.ts';
 import type { Destination, FrontendsByFamily } from '../state/frontends-in-force.ts';
@@ -11,6 +12,7 @@ import { type LimitReason, limitReasons, type Refused } from '../state/limits.ts
 import type { ServiceFollower } from '../state/store.ts';
 import { objectKey } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
+import { Pacer } from '../time/pacer.ts';
 import { RecentResults } from '../time/recent.ts';
 import { ownTable, refusedSet } from './layout.ts';
 
@@ -24,6 +26,8 @@ export interface RefusalsOptions {
 
 /** How long a reading serves. */
 const keepMs = 1000;
+/** The event loop is released after this much work. */
+const sliceMs = 2;
 
 export class Refusals {
   readonly #options: RefusalsOptions;
@@ -84,7 +88,7 @@ export class Refusals {
     seen: Map<string, number>,
     refused: Map<string, Refused[]>,
   ): Promise<void> {
-    const { agent, kernel } = this.#options;
+    const { agent, clock, kernel } = this.#options;
     const frontends = agent.engine?.frontends[family];
     const definition = refusedSet(reason, family);
     const keyLength = concatBytes(definition.key);
@@ -92,16 +96,14 @@ export class Refusals {
     const shape = { shape: dumpShape(definition), keyLength, dataLength: 0 };
     const request = { kind: 'elementsDump', family: ownTable.family, table, ...shape } as const;
     const { records } = await kernel.dump({ ...request, set: definition.name });
+    const { pause } = new Pacer(clock, sliceMs);
     for (const record of records) {
       if (record.kind !== 'elements' || frontends === undefined) continue;
-      const entries = Buffer.from(record.entries);
-      for (let at = 0; at < entries.length; at += keyLength + 8) {
-        const key = entries.subarray(at, at + keyLength);
-        const count = Number(entries.readBigUInt64LE(at + keyLength));
+      await eachEntry(record, pause, (key, count) => {
         const clientAt = addressBytes[family] + 8;
         const destination = destinationOf(family, key);
         const { namespace, service } = frontends.at(destination);
-        if (service === '') continue;
+        if (service === '') return;
         const id = `${family} ${reason} ${binary(key)}`;
         seen.set(id, count);
         const before = this.#seen.get(id) ?? 0;
@@ -115,7 +117,7 @@ export class Refusals {
         const clients = refused.get(name) ?? [];
         refused.set(name, clients);
         clients.push({ reason, client, packets: count });
-      }
+      });
     }
   }
 }

@@ -1,9 +1,10 @@
 /** `fairlead drops`: which packets to Services are dropped or refused on this node, live. */
 import { interfaceAddresses } from '../../host/interfaces.ts';
 import { orElse } from '../../kernel/errors.ts';
+import { IPPROTO } from '../../kernel/nft/constants.ts';
+import { binary, destinationKey } from '../../modes/elements.ts';
 import { type Family, formatAddress, parseAddress } from '../../net/address.ts';
 import { watchDrops } from '../../tools/trace/drops.ts';
-import { nodePortKey } from '../../tools/trace/drops-table.ts';
 import type { Given, Io, Run } from '../command.ts';
 import { exitCodes, isUnanswered, UsageError } from '../errors.ts';
 import { durationMs } from '../flags.ts';
@@ -83,12 +84,12 @@ async function addressesOf(server: string, namespace: string | undefined) {
     for (const text of [...clusterIPs, ...externalIPs]) {
       const address = parseAddress(text);
       if (address === undefined) continue;
-      all[address.family].addresses.add(Buffer.from(address.bytes).toString('latin1'));
+      all[address.family].addresses.add(binary(address.bytes));
     }
     for (const { nodePort, protocol } of ports) {
       if (nodePort === undefined) continue;
-      for (const { nodePorts } of Object.values(all))
-        nodePorts.add(nodePortKey(protocol, nodePort));
+      const key = binary(destinationKey(undefined, IPPROTO[protocol], nodePort));
+      for (const { nodePorts } of Object.values(all)) nodePorts.add(key);
     }
   }
   return all;

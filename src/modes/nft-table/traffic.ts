@@ -149,7 +149,8 @@ interface Source {
 /** Elements read between two pauses; reading them takes a few microseconds. */
 const entriesPerPause = 16;
 
-async function eachEntry(
+/** Takes each key with what its element has counted. */
+export async function eachEntry(
   record: Elements,
   pause: Pause,
   take: (key: Uint8Array, count: number) => void,

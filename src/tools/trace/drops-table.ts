@@ -9,7 +9,7 @@
  */
 import type { ChainDefinition, Rule } from '../../kernel/nft/chain.ts';
 import { writeChain, writeRules } from '../../kernel/nft/chain.ts';
-import { IPPROTO, NF_INET, NFPROTO, NFT_SET } from '../../kernel/nft/constants.ts';
+import { NF_INET, NFPROTO, NFT_SET, protocolOf } from '../../kernel/nft/constants.ts';
 import { writeKeys } from '../../kernel/nft/own-table.ts';
 import {
   connectionProtocol,
@@ -36,7 +36,7 @@ import { ipHooks } from '../../kernel/nft/words.ts';
 import type { nftOps } from '../../kernel/ops.ts';
 import type { RecordWriter } from '../../kernel/records.ts';
 import { addressBytes, type Family } from '../../net/address.ts';
-import { type Protocol, protocols } from '../../net/protocol.ts';
+import type { Protocol } from '../../net/protocol.ts';
 import { beginnings, chain, endChain, first } from './marking-table.ts';
 
 /** Clients with destinations whose packets are noted, and those of which one is traced. */
@@ -82,12 +82,6 @@ export function writeServices(
   add(sets.nodePorts, nodePorts);
 }
 
-/** The key of a node port: see `ServiceAddresses`. */
-export function nodePortKey(protocol: Protocol, port: number): string {
-  const bytes = [IPPROTO[protocol], 0, 0, 0, port >> 8, port & 0xff, 0, 0];
-  return String.fromCharCode(...bytes);
-}
-
 /** A client, and where its connections do not get. */
 export interface Noted {
   readonly protocol: Protocol;
@@ -108,7 +102,7 @@ export function readNote(family: Family, key: Uint8Array): Noted {
   const length = addressBytes[family];
   const at = 4 + 2 * length;
   return {
-    protocol: protocols.find((one) => IPPROTO[one] === key[0])!,
+    protocol: protocolOf(key[0])!,
     client: key.slice(4, 4 + length),
     address: key.slice(4 + length, at),
     port: (key[at]! << 8) | key[at + 1]!,
