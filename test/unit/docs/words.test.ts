@@ -9,26 +9,26 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 86_431;
+const total = 89_000;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
-  'bench/README.md': 2700,
-  'docs/api.md': 3270,
+  'bench/README.md': 2850,
+  'docs/api.md': 3400,
   'docs/balancing.md': 1730,
-  'docs/configuration.md': 3060,
+  'docs/configuration.md': 3200,
   'docs/connect-time.md': 1450,
-  'docs/differences.md': 2850,
+  'docs/differences.md': 2950,
   'docs/internals/kube-proxy-behaviour.md': 2970,
   'docs/internals/reliability.md': 2010,
-  'docs/kubectl-plugin.md': 1100,
-  'docs/limits.md': 2715,
-  'docs/logs.md': 3479,
-  'docs/metrics.md': 2200,
+  'docs/kubectl-plugin.md': 1250,
+  'docs/limits.md': 2900,
+  'docs/logs.md': 3600,
+  'docs/metrics.md': 2400,
   'docs/migrating.md': 2300,
-  'docs/operating.md': 2050,
-  'docs/runbook.md': 5200,
-  'docs/scale.md': 1350,
-  'docs/semantics.md': 3870,
+  'docs/operating.md': 2200,
+  'docs/runbook.md': 5350,
+  'docs/scale.md': 1450,
+  'docs/semantics.md': 4050,
 };
 
 const paths = execFileSync('git', ['ls-files', '*.md'], { cwd: root })
