@@ -10,6 +10,7 @@ import type { LocalDetector, ModeConfig, ModeFacts } from '../modes/mode.ts';
 import { type Family, parseCIDR } from '../net/address.ts';
 import type { Node } from '../state/types.ts';
 import type { SyncSettings } from '../sync/settings.ts';
+import { standardSliceMs } from '../time/pacer.ts';
 
 export type EngineSettings = Readonly<ReturnType<typeof engineSettings>>;
 
@@ -93,11 +94,6 @@ export function localDetector(
 /** Small enough that neither encoding it nor the kernel's commit blocks others for long. */
 const batchBytesMax = 1024 * 1024;
 /**
- * Resolving and two families may each use a slice of one turn of the event loop, and the source its
- * own (`time/pacer.ts`): together with a pause of the garbage collector, that stays below 20 ms.
- */
-const sliceMs = 2;
-/**
  * The longest rest after a sync. With the syncs before and after it, a change takes no more than
  * 250 ms in mode nftables, where few syncs take longer than 25 ms, and a second in other modes.
  */
@@ -116,7 +112,7 @@ function syncSettings(config: Config, mode: ModeFacts): SyncSettings {
     minSyncPeriodMs,
     longestRestMs: longestRestMs[mode.name === 'nftables' ? mode.name : 'others'],
     batchBytesMax,
-    sliceMs,
+    sliceMs: standardSliceMs,
     audit: {
       checkMs: Math.min(auditCheckMs, maxMs),
       // No generation reports changes of IPVS and links by other programs: upstream looks as often.

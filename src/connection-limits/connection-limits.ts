@@ -51,8 +51,6 @@ const lookMs = 60_000;
 /** An update is followed by a rest of this many times its duration, and at most of `restMostMs`. */
 const restFactor = 20;
 const restMostMs = 2000;
-/** The work of an update rests after this time, so that others have the event loop. */
-const sliceMs = 2;
 
 const noneLeftOut: ReadonlySet<string> = new Set();
 
@@ -162,7 +160,7 @@ export class ConnectionLimits implements ServiceFollower {
       const { nodePortAddresses = [] } = agent.engine?.setting(family)?.environment ?? {};
       return { desired, family, nodePortAddresses };
     });
-    const { pause } = new Pacer(clock, sliceMs);
+    const { pause } = new Pacer(clock);
     const limits = ({ limits: own = {} }: Service): Limits => this.#kept(own);
     const { elements, leftOut } = await desiredOf(this.#services.all, served, limits, pause);
     this.#leftOut = leftOut;

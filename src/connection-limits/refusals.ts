@@ -26,8 +26,6 @@ export interface RefusalsOptions {
 
 /** How long a reading serves. */
 const keepMs = 1000;
-/** The event loop is released after this much work. */
-const sliceMs = 2;
 
 export class Refusals {
   readonly #options: RefusalsOptions;
@@ -96,7 +94,7 @@ export class Refusals {
     const shape = { shape: dumpShape(definition), keyLength, dataLength: 0 };
     const request = { kind: 'elementsDump', family: ownTable.family, table, ...shape } as const;
     const { records } = await kernel.dump({ ...request, set: definition.name });
-    const { pause } = new Pacer(clock, sliceMs);
+    const { pause } = new Pacer(clock);
     for (const record of records) {
       if (record.kind !== 'elements' || frontends === undefined) continue;
       await eachEntry(record, pause, (key, count) => {

@@ -30,9 +30,6 @@ export interface ConntrackHolders {
   readonly complete: boolean;
 }
 
-/** How long entries are looked at without a pause. */
-const sliceMs = 2;
-
 /** Reads the whole table, and names the `most` Service ports that have most of it. */
 export async function topOfConntrack(
   options: HoldersOptions,
@@ -40,7 +37,7 @@ export async function topOfConntrack(
 ): Promise<ConntrackHolders> {
   const holders: ConntrackHolder[] = [];
   let [entries, others, complete] = [0, 0, true];
-  const { pause } = new Pacer(options.clock, sliceMs);
+  const { pause } = new Pacer(options.clock);
   for (const inForce of Object.values(options.agent.engine?.frontends ?? {})) {
     const { family } = inForce;
     for (const protocol of protocols) {

@@ -87,8 +87,6 @@ const probeTurns = 4;
  */
 const ofNamespace = { urgent: 3, all: 5 } as const;
 const growthDefaultMs = 10_000;
-/** The work of a look pauses after this time, so that it does not block the event loop. */
-const sliceMs = 2;
 const noIds: ReadonlySet<string> = new Set();
 const noTexts: readonly string[] = [];
 
@@ -123,7 +121,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   constructor(options: FailureDetectionOptions) {
     this.#options = options;
     const { agent, clock, connect, kernel, state } = options;
-    this.#pacer = new Pacer(clock, sliceMs);
+    this.#pacer = new Pacer(clock);
     const restMs = (tookMs: number): number => this.#restMs(tookMs);
     this.#looks = new Runner({ clock, work: () => this.#look(), restMs });
     this.#tables = {

@@ -63,8 +63,6 @@ const restMostMs = 2000;
  * no more often than this, whoever opts out and in again.
  */
 const clearEveryMs = 30_000;
-/** The work of an update rests after this time, so that others have the event loop. */
-const sliceMs = 2;
 
 interface Wish {
   readonly packets: number;
@@ -222,7 +220,7 @@ export class FastPath {
       this.#lacks(because);
       return false;
     }
-    const { pause } = new Pacer(clock, sliceMs);
+    const { pause } = new Pacer(clock);
     const excluded = await excludedBy(this.#excluded.all, [...agent.families], pause);
     const desired = elementsOf(new Set(names), excluded);
     const mayClear = this.#clearsInMs === 0;

@@ -1,5 +1,4 @@
 /** The kernel behind the addon. */
-import { systemClock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { type Addon, loadAddon, type Socket, type SocketOptions, type Watch } from './addon.ts';
 import { bpfOps } from './bpf-ops.ts';
@@ -26,14 +25,12 @@ import {
 import { RecordWriter, readRecords, recordStarts } from './records.ts';
 import { errnoName, submit, systemCallError } from './submit.ts';
 
-/** Time spent reading a dump before the event loop gets a turn. */
-const sliceMs = 2;
 /** To ask for the time takes as long as to read a record. */
 const recordsUntimed = 64;
 
 /** Calls `take` with each, and gives the event loop its turns. */
 async function inSlices<T>(all: Iterable<T>, take: (one: T) => void): Promise<void> {
-  const pacer = new Pacer(systemClock, sliceMs);
+  const pacer = new Pacer();
   let taken = 0;
   for (const one of all) {
     take(one);

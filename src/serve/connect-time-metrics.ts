@@ -13,8 +13,6 @@ type ConnectTimeFacts = Pick<AgentState, 'connectTime' | 'engine'>;
 
 const states = ['off', 'host', 'all', 'unavailable', 'stale', 'unknown'] as const;
 
-const sliceMs = 2;
-
 export function connectTimeState({ connectTime, engine }: ConnectTimeFacts) {
   const { reach, stale } = connectTime;
   const { attached, failure, unidentified = 0 } = stale.now;
@@ -73,7 +71,7 @@ async function reasons(
   { family, inForce }: ProgrammedFamily,
 ) {
   const byReason = new Map<string, number>();
-  const pacer = new Pacer(clock, sliceMs);
+  const pacer = new Pacer(clock);
   for (const forwarding of maps === undefined ? [] : inForce.values()) {
     const reason = maps?.reasonOf(forwarding);
     if (reason !== undefined) addCount(byReason, reason);

@@ -125,7 +125,6 @@ const rateSecondsMax = 60;
 const readAgainMs = 2000;
 /** A value that was in none of this many whole readings is forgotten. */
 export const readingsKept = 100;
-const sliceMs = 2;
 
 export class ServiceCounters {
   readonly #agent: Counted;
@@ -179,7 +178,7 @@ export class ServiceCounters {
     this.#opened = new Map();
     await this.#agent.connectionLimits.refusals.refresh();
     for (const one of Object.values(engine?.frontends ?? {})) await this.#readFamily(mode, one);
-    const { pause } = new Pacer(clock, sliceMs);
+    const { pause } = new Pacer(clock);
     await this.#forgetGone(pause);
     await this.#failing.prune(readAtMs, inUse(this.#agent.families), pause);
     const failing = this.#failing.known(readAtMs);
@@ -243,7 +242,7 @@ export class ServiceCounters {
   async #readFamily(mode: ModeFacts, frontends: FrontendsInForce): Promise<void> {
     const { family } = frontends;
     const { clock, engine, kernel } = this.#agent;
-    const { pause } = new Pacer(clock, sliceMs);
+    const { pause } = new Pacer(clock);
     const last = this.#last[family];
     await inTurns(this.#entries.values(), pause, (entry) => {
       if (entry.family !== family) return;

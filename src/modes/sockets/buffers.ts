@@ -5,7 +5,6 @@
  */
 import type { Socket } from 'node:net';
 import { type Addon, loadAddon } from '../../kernel/addon.ts';
-import { systemClock } from '../../time/clock.ts';
 import { inTurns, Pacer } from '../../time/pacer.ts';
 import { type Bound, type NoRoom, type Shares, sharesOf } from './bounds.ts';
 import type { ServedFrontend } from './frontends.ts';
@@ -36,8 +35,6 @@ const lookMs = 100;
 const lookPart = 1 / 50;
 /** They are looked at earlier when this part of what a client may have has moved. */
 const movedPart = 1 / 4;
-/** The time in one turn of the event loop. */
-const sliceMs = 2;
 
 /** What the kernel keeps ready for the two sockets of a connection on which nothing happens. */
 const idleBytes = 16 * 1024;
@@ -203,7 +200,7 @@ export class Buffers {
     this.#timer = undefined;
     this.#isLooking = true;
     this.#movedBytes = 0;
-    const pacer = new Pacer(systemClock, sliceMs);
+    const pacer = new Pacer();
     let [workedMs, sinceMs] = [0, performance.now()];
     const pause = (): Promise<void> | undefined => {
       if (!pacer.due) return undefined;

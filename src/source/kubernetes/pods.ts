@@ -1,6 +1,7 @@
 /** Watches the pods of this node that a label selector chooses. */
 
-import { Pacer } from '../../time/pacer.ts';
+import { systemClock } from '../../time/clock.ts';
+import { Pacer, readingSliceMs } from '../../time/pacer.ts';
 import { type Decoded, open } from '../decode/field-reader.ts';
 import { mirrorAnnotation } from '../decode/names.ts';
 import { decodeContext, keyOfRaw } from '../decode.ts';
@@ -27,7 +28,7 @@ export function podWatch(options: KubernetesSourceOptions): WatchPods {
       delivery,
       encodings: { json, protobuf: protobuf('pods', context, new StringCache()) },
       sink: sinkOf(delivery, sink),
-      pacer: new Pacer(),
+      pacer: new Pacer(systemClock, readingSliceMs),
       timing: { ...defaultTiming, ...options.timing },
     });
     await reflector.run(signal).finally(() => client.close());

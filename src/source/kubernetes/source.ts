@@ -1,5 +1,6 @@
 import type { Resource } from '../../state/change.ts';
-import { Pacer } from '../../time/pacer.ts';
+import { systemClock } from '../../time/clock.ts';
+import { Pacer, readingSliceMs } from '../../time/pacer.ts';
 import { proxyNameLabel } from '../decode/names.ts';
 import { decodeContext } from '../decode.ts';
 import type { Condition, ServerVersion, Source, SourceSink } from '../source.ts';
@@ -133,7 +134,7 @@ export class KubernetesSource implements Source {
   #start(client: ApiClient, sink: SourceSink, signal: AbortSignal): Promise<void>[] {
     const { nodeName, proxyName = '' } = this.#options;
     const context = decodeContext(nodeName, proxyName);
-    const pacer = new Pacer();
+    const pacer = new Pacer(systemClock, readingSliceMs);
     const strings = new StringCache();
     return targets(nodeName, proxyName).map((target) => {
       const delivery = new Delivery(target.resource, context, sink);

@@ -4,7 +4,8 @@ import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { type Resource, resources } from '../../state/change.ts';
 import { kept, listOf, type OneOrMore } from '../../state/one-or-more.ts';
-import { Pacer } from '../../time/pacer.ts';
+import { systemClock } from '../../time/clock.ts';
+import { Pacer, readingSliceMs } from '../../time/pacer.ts';
 import { type DecodeContext, decodeContext, goneChange } from '../decode.ts';
 import { DirectoryWatcher } from '../directory-watcher.ts';
 import { describeFileError } from '../file-error.ts';
@@ -64,7 +65,7 @@ export class ManifestSource implements Source {
   readonly #path: string;
   readonly #context: DecodeContext;
   readonly #directory: ManifestDirectory;
-  readonly #pacer = new Pacer();
+  readonly #pacer = new Pacer(systemClock, readingSliceMs);
   readonly #watcher: DirectoryWatcher;
   /** What was delivered last of each file. */
   #contents: Contents = new Map();

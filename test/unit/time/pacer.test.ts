@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/time/clock.ts';
-import { Pacer } from '../../../src/time/pacer.ts';
+import { Pacer, readingSliceMs } from '../../../src/time/pacer.ts';
 
 describe('Pacer', () => {
   it('resumes one resting task a turn of the event loop', async () => {
@@ -17,13 +16,20 @@ describe('Pacer', () => {
     expect(new Set(turns).size).toBe(5);
   });
 
-  it('is due once its budget is spent, and not right after a rest', async () => {
-    const pacer = new Pacer(systemClock, 5);
-    await pacer.rest();
-    const start = performance.now();
-    while (performance.now() - start < 6);
-    expect(pacer.due).toBe(true);
-    await pacer.rest();
-    expect(new Pacer(systemClock, 10_000).due).toBe(false);
+  it.each([
+    ['of reading', readingSliceMs, 5],
+    ['of anything else', undefined, 2],
+  ])('is due once the slice %s is spent, and not after a rest', async (_, sliceMs, ms) => {
+    let now = 1000;
+    const clock = { now: () => now, turn: async () => {} };
+    const pacer = new Pacer(clock, sliceMs);
+    for (let i = 0; i < 2; i += 1) {
+      now += ms - 0.001;
+      expect(pacer.due).toBe(false);
+      now += 0.001;
+      expect(pacer.due).toBe(true);
+      await pacer.rest();
+    }
+    expect(pacer.due).toBe(false);
   });
 });
