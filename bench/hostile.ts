@@ -185,7 +185,7 @@ async function beside(
   const refresher = new Refresher({
     clock: systemClock,
     state,
-    shareMs: sliceMs / 2,
+    sliceMs,
     refresh: (name, receivedMs) => desired.refresh(name, receivedMs),
   });
   const pacer = new Pacer(systemClock, sliceMs);

@@ -83,7 +83,7 @@ export class DetectionStage {
     this.#refresher = new Refresher({
       clock: systemClock,
       state,
-      shareMs: sliceMs / 2,
+      sliceMs,
       refresh: (name, receivedMs) => resolving.refresh(name, receivedMs),
     });
     this.#refreshing = this.#refresh();

@@ -42,7 +42,7 @@ export class SyncLoop {
     this.#desired = new Desired(options);
     const { clock, sliceMs, state } = options;
     const refresh = this.#desired.refresh.bind(this.#desired);
-    this.#refresher = new Refresher({ clock, state, refresh, shareMs: sliceMs / 2 });
+    this.#refresher = new Refresher({ clock, state, refresh, sliceMs });
     this.#wakeup = new Wakeup(options.clock);
     state.changed.wake = () => this.wake();
   }

@@ -9,8 +9,8 @@ interface RefresherOptions {
   readonly state: Pick<ClusterState, 'changed' | 'resolved'>;
   /** Refreshes a Service in steps. `receivedMs` is `Clock.now` of the change. */
   readonly refresh: (name: string, receivedMs: number) => Generator<undefined, void>;
-  /** The longest time of one turn of a Service. */
-  readonly shareMs: number;
+  /** A turn of a Service takes half of this at most. */
+  readonly sliceMs: number;
 }
 
 /**
@@ -84,8 +84,8 @@ export class Refresher {
    * other processes.
    */
   #turn(one: ChangedService, groups: number | undefined): void {
-    const { clock, refresh, shareMs, state } = this.#options;
-    const longestMs = one.cost === 0 ? firstPart * shareMs : shareMs;
+    const { clock, refresh, sliceMs, state } = this.#options;
+    const longestMs = (sliceMs / 2) * (one.cost === 0 ? firstPart : 1);
     const isFirst = one.steps === undefined;
     one.steps ??= refresh(one.key, one.sinceMs);
     const untimed = isFirst ? stepsUntimed : 1;

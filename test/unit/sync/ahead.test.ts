@@ -95,6 +95,20 @@ describe('the sync during the first lists', () => {
     expect(world.loop.upToDate).toBe(true);
   });
 
+  it('writes a tenth of a second after the first Service, then four times a second', async () => {
+    const world = nftablesWorld(new FakeKernel());
+    world.run();
+    await world.clock.pass(1000);
+    const writtenMs = [];
+    for (let [ms, had] = [0, 0]; ms < 800; ms += 1) {
+      if (ms % 10 === 0) world.addServices(ms, ms + spared + 10);
+      await world.clock.pass(1);
+      if (endpoints(world.kernel) > had) writtenMs.push(world.clock.now());
+      had = endpoints(world.kernel);
+    }
+    expect(writtenMs).toEqual([1100, 1350, 1600]);
+  });
+
   it('writes while more arrives than is resolved', async () => {
     const clock = new ReadingClock();
     const world = nftablesWorld(new FakeKernel(), 2000, undefined, clock);

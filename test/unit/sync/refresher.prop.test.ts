@@ -40,7 +40,7 @@ it('loses no change of a Service that comes in a turn of another one', async () 
       const refresher = new Refresher({
         clock,
         state,
-        shareMs: 1,
+        sliceMs: 2,
         *refresh(key) {
           stale.delete(key);
           for (const name of touched) touch(name);

@@ -93,6 +93,23 @@ describe('what is done later', () => {
     expect(world.sync.inStepAtMs).toBe(6000);
   });
 
+  it('is a sync that is behind: it waits for longer than a sync and the rest after it', async () => {
+    const world = new World({ minSyncPeriodMs: 1000 });
+    world.addServices(0, 1);
+    await world.start();
+    await world.clock.pass(1000);
+    const release = world.kernel.hold();
+    for (const host of ['10.245.0.1', '10.245.0.2']) {
+      world.setEndpoints('web-0', host);
+      await world.clock.pass(0);
+    }
+    await world.clock.pass(2000);
+    expect(world.sync.progress).toMatchObject({ waiting: 1, behindMs: undefined });
+    await world.clock.pass(1);
+    expect(world.sync.progress).toMatchObject({ waiting: 1, behindMs: 2001 });
+    release();
+  });
+
   it('is a task that has waited for syncs for a second', async () => {
     const world = await started(2);
     const { clock, kernel } = world;
