@@ -106,11 +106,11 @@ ${table(['Value', 'Default', 'Meaning'], rows)}
 }
 
 /** The generated files by their paths. \`read\` returns the text of a file of the repository. */
-export function chartPages(root: URL): Record<string, string> {
+export function chartPages(root: URL): Record<string, () => string> {
   const read = (name: string) => readFileSync(new URL(`deploy/chart/${name}`, root), 'utf8');
   const values = read('values.yaml');
   return {
-    'deploy/chart/README.md': chartReadme(values),
-    'deploy/chart/values.schema.json': describedSchema(read('values.schema.json'), values),
+    'deploy/chart/README.md': () => chartReadme(values),
+    'deploy/chart/values.schema.json': () => describedSchema(read('values.schema.json'), values),
   };
 }

@@ -285,30 +285,33 @@ function withSection(name: string, page: string, section: string, text: string):
   return `${before}${start}\n${text}\n\n${end}${after}`;
 }
 
-/** The text of each page by its path in the repository. */
-export const pages: Readonly<Record<string, string>> = {
-  'docs/flags.md': flagsPage(),
-  'docs/configuration.md': configurationPage(),
-  'docs/annotations.md': annotationsPage(),
-  'docs/logs.md': logPage(),
-  'docs/metrics.md': metricsPage(),
-  'docs/api.md': apiPage(),
-  'docs/fairlead.8': manPage(),
-  'docs/internals/simulation-defects.md': defectsPage(),
-  'docs/how-it-works.svg': howItWorksSvg(),
-  'docs/one-change.svg': oneChangeSvg(),
-  'docs/migrating.md': withSections('docs/migrating.md', { modes: modeTable() }),
-  'docs/from-ipvs.md': withSections('docs/from-ipvs.md', { ipvs: ipvsTable() }),
-  'docs/internals/code.md': withSections('docs/internals/code.md', { failures: failureRows() }),
-  'docs/performance.md': withResults(written('docs/performance.md')),
-  'docs/scale.md': withResults(written('docs/scale.md')),
-  'bench/README.md': withSections('bench/README.md', { figures: figureTable(), runs: runTable() }),
-  'deploy/grafana/fairlead.json': dashboard(),
+/** What makes the text of each page, by its path in the repository. */
+export const pages: Readonly<Record<string, () => string>> = {
+  'docs/flags.md': flagsPage,
+  'docs/configuration.md': configurationPage,
+  'docs/annotations.md': annotationsPage,
+  'docs/logs.md': logPage,
+  'docs/metrics.md': metricsPage,
+  'docs/api.md': apiPage,
+  'docs/fairlead.8': manPage,
+  'docs/internals/simulation-defects.md': defectsPage,
+  'docs/how-it-works.svg': howItWorksSvg,
+  'docs/one-change.svg': oneChangeSvg,
+  'docs/migrating.md': () => withSections('docs/migrating.md', { modes: modeTable() }),
+  'docs/from-ipvs.md': () => withSections('docs/from-ipvs.md', { ipvs: ipvsTable() }),
+  'docs/internals/code.md': () =>
+    withSections('docs/internals/code.md', { failures: failureRows() }),
+  'docs/performance.md': () => withResults(written('docs/performance.md')),
+  'docs/scale.md': () => withResults(written('docs/scale.md')),
+  'bench/README.md': () =>
+    withSections('bench/README.md', { figures: figureTable(), runs: runTable() }),
+  'deploy/grafana/fairlead.json': dashboard,
   ...chartPages(new URL('..', import.meta.url)),
 };
 
 function main(mode: 'write' | 'check'): void {
-  for (const [name, text] of Object.entries(pages)) {
+  for (const [name, make] of Object.entries(pages)) {
+    const text = make();
     const path = fileURLToPath(new URL(`../${name}`, import.meta.url));
     if (mode === 'write') writeFileSync(path, text);
     else if (readFileSync(path, 'utf8') !== text) {
