@@ -136,7 +136,8 @@ describe('NamespaceShares', () => {
       const shares = new NamespaceShares({ limits, factor, state: { touch() {} } });
       const present = new Map<string, Asked>();
       const halved = new Set<string>();
-      for (let round = 0; round < 300; round += 1) {
+      // Until shares were halved, too: a few hundred rounds, by chance.
+      for (let round = 0; round < 300 || (halved.size < 2 && round < 30_000); round += 1) {
         const name = `web-${random.below(12)}`;
         for (const namespace of names) {
           const key = `${namespace}/${name}`;
