@@ -237,6 +237,11 @@ export class Engine implements RunningEngine {
     return new Comparisons(options, mode.hasGeneration);
   }
 
+  /** See `Ruleset`. */
+  generationOfOthers(): Promise<number> {
+    return this.#ruleset.generationOfOthers(this.#options.kernel);
+  }
+
   /** See `Comparisons`; undefined also for a family that is not served. */
   async compare(family: Family): Promise<Comparison | undefined> {
     const { comparisons, followers = [] } = this.#of(family) ?? {};

@@ -276,7 +276,7 @@ export const metricTable = {
   fairlead_services_over_limit: gauge('Services that exceed a limit, and are served in part'),
   fairlead_services_unhealthy: gauge('Services with problems on this node, once all were checked'),
   fairlead_services_with_problems: gauge(
-    'Services with problems on this node; one may have several reasons',
+    'Services with problems on this node, at most 5 s ago; one may have several reasons',
     'reason',
   ),
   fairlead_socket_buffer_bytes: gauge(

@@ -60,7 +60,7 @@ const waitMostMs = 5000;
 export class Comparisons {
   readonly #options: ComparisonOptions;
   readonly #hasGeneration: boolean;
-  /** By the generation without our own commits: it is the same until others commit. */
+  /** By `Ruleset.generationOfOthers`. */
   readonly #clean: RecentResults<Comparison | undefined>;
   /** `Clock.now` before which the kernel is not read again. */
   #waitUntilMs = Number.NEGATIVE_INFINITY;
@@ -77,9 +77,7 @@ export class Comparisons {
   async compare(): Promise<Comparison | undefined> {
     if (!this.#hasGeneration) return this.#read();
     const { kernel, ruleset } = this.#options;
-    const others = await ruleset.readAlone(async () => {
-      return ((await kernel.generation()) - ruleset.completed) >>> 0;
-    });
+    const others = await ruleset.generationOfOthers(kernel);
     return this.#clean.of(String(others), () => this.#read());
   }
 

@@ -39,6 +39,11 @@ export class Ruleset {
     });
   }
 
+  /** The generation without our own commits: it is the same until others commit. */
+  generationOfOthers(reader: KernelReader): Promise<number> {
+    return this.readAlone(async () => ((await reader.generation()) - this.completed) >>> 0);
+  }
+
   /** Who has written since the moment. */
   async writersSince(moment: Moment, reader: KernelReader): Promise<Writers> {
     if (moment.generation === undefined) return 'unknown';

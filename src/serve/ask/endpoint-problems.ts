@@ -234,6 +234,7 @@ export function flappingProblems(
   { clock, eventHistory }: Pick<AgentState, 'clock' | 'eventHistory'>,
   service: string,
 ): Problem[] {
+  if (eventHistory.recent.countOf(service) < flapsLeast) return [];
   const times = new Map<string, string[]>();
   const nowMs = clock.wallMs();
   for (const { added, port, protocol, removed, time } of eventHistory.recent.of(service)) {

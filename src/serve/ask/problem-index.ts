@@ -13,8 +13,12 @@ import { look } from './look.ts';
 import type { KnownProblems, Problem, Subject } from './problem.ts';
 import { ownProblems, type ProblemFacts } from './service-problems.ts';
 
+/** How old checks may be that metrics show. */
+const recentMs = 5000;
 /** Metrics wait for the checks of as many Services. */
 const awaitedMax = 500;
+/** Checks of more begin after this time, since they delay the answer to a scrape. */
+const laterMs = 500;
 /**
  * How long the first check waits for readings of the kernel, for each Service: what is known only
  * later would have all checked again, and that takes as long.
@@ -26,6 +30,7 @@ type Known = ProblemFacts & Pick<AgentState, 'machine' | 'stoppedClients'>;
 export class ProblemIndex implements KnownProblems {
   readonly #known: Known;
   readonly #checks: RecentResults<void>;
+  readonly #recent: RecentResults<void>;
   /** Services that were resolved since their last check. */
   readonly #unchecked = new Set<string>();
   /** A bit for each reason that a Service has; Services without problems are absent. */
@@ -40,6 +45,7 @@ export class ProblemIndex implements KnownProblems {
   constructor(known: Known) {
     this.#known = known;
     this.#checks = new RecentResults(known);
+    this.#recent = new RecentResults({ clock: known.clock, keepMs: recentMs });
   }
 
   /** The Service was resolved, or is gone. The first check is of all Services. */
@@ -59,11 +65,11 @@ export class ProblemIndex implements KnownProblems {
   }
 
   async recentCounts(): Promise<KnownProblems['counts'] | undefined> {
-    const checks = this.catchUp();
     const isFirst = this.#surroundings === undefined;
     const left = isFirst ? this.#known.state.serviceCount : this.#unchecked.size;
-    if (left <= awaitedMax) await checks;
-    else checks.catch(() => {});
+    const { clock } = this.#known;
+    if (left > awaitedMax) clock.after(laterMs, () => void this.catchUp().catch(() => {}));
+    else await this.#recent.of('', () => this.catchUp());
     return this.#isComplete ? this.counts : undefined;
   }
 

@@ -76,6 +76,11 @@ export class RecentChanges {
     return this.#lately.read();
   }
 
+  /** How many changes of a Service are known. */
+  countOf(service: string): number {
+    return this.#history.countOf(service);
+  }
+
   /** The last ten changes of a Service (`namespace/name`), newest first. */
   of(service: string): ShownChange[] {
     return this.#history.of(service);

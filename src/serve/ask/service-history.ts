@@ -54,6 +54,10 @@ export class ServiceHistory {
     else if (this.#bytes < this.#bytesMax * shareRoomy) this.#most = changesMax;
   }
 
+  countOf(service: string): number {
+    return this.#services.get(service)?.length ?? 0;
+  }
+
   /** The changes of a Service, newest first. */
   of(service: string): ShownChange[] {
     return (this.#services.get(service) ?? []).toReversed().map(decode);

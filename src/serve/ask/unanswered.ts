@@ -94,6 +94,8 @@ export class UnansweredEndpoints {
     const suspects = new Map<string, Unanswered>();
     for (const frontends of isReadable ? Object.values(engine?.frontends ?? {}) : []) {
       for (const protocol of ['TCP', 'UDP'] as const) {
+        // The kernel walks its whole table for each of these.
+        if (frontends.of(protocol).size === 0) continue;
         for (const one of await this.#suspectsOf(frontends, protocol)) {
           const key = `${one.forwarding} ${one.endpoint}`;
           suspects.set(key, this.#suspects.get(key) ?? one);

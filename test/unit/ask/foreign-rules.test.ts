@@ -29,6 +29,7 @@ import {
   stopIn,
   type WalkedRule,
 } from '../../../src/serve/ask/foreign-rules/walk.ts';
+import { Ruleset } from '../../../src/sync/ruleset.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { configOf, type Running } from '../agent/running.ts';
 import { forwarding, pool } from '../modes/nftables/forwardings.ts';
@@ -59,7 +60,7 @@ afterEach(async () => {
 });
 
 const { LOCAL_IN } = NF_INET;
-const unrouted = { podDevices: undefined };
+const common = { engine: undefined, unrouted: { podDevices: undefined } };
 
 const portsFrom = (first: number, last: number): Statement => {
   return (out) => {
@@ -372,7 +373,7 @@ it('is read again after the rules of the node have changed', async () => {
 it('a rule is named once, with all endpoints that it keeps connections from', async () => {
   const kernel = new FakeKernel();
   const rules = new ForeignRules({
-    unrouted,
+    ...common,
     clock: { now: () => 0 },
     kernel,
     mode: { name: 'nftables' },
@@ -391,7 +392,7 @@ it('leaves out of connection tracking what programs of the node answer, or IPVS 
   const kernel = new FakeKernel();
   const found = async (mode: ModeName, ownAddresses: readonly string[]): Promise<string[]> => {
     const rules = new ForeignRules({
-      unrouted,
+      ...common,
       clock: { now: () => 0 },
       kernel,
       mode: { name: mode },
@@ -425,7 +426,7 @@ describe('a firewall that drops what comes in', () => {
     const kernel = new FakeKernel();
     const known = { clock: { now: () => 0 }, kernel, config: await configOf() };
     const foreignRules = new ForeignRules({
-      unrouted,
+      ...common,
       ...known,
       mode: { name: mode, ownsChain: () => true },
     });
@@ -457,7 +458,7 @@ it('is the same value as long as it has not changed, whatever else changes in th
   const kernel = new FakeKernel();
   let nowMs = 0;
   const foreignRules = new ForeignRules({
-    unrouted,
+    ...common,
     clock: { now: () => nowMs },
     kernel,
     mode: { name: 'nftables' },
@@ -508,4 +509,36 @@ it('reads each chain once, however many jumps of other programs lead to it', () 
   expect(stopIn(chains, 'level 0', true, packet)).toEqual({ what: 'drop', rule: undefined });
   expect(canStop(chains, 'level 0')).toBe(false);
   expect(chains.reads).toBeLessThan(40);
+});
+
+it('is read again when others commit, and after a minute, but not when this proxy does', async () => {
+  const kernel = new FakeKernel();
+  const ruleset = new Ruleset();
+  let nowMs = 0;
+  let readings = 0;
+  const read: typeof kernel.dump = (request, take) => {
+    if (request.kind === 'tablesDump') readings += 1;
+    return kernel.dump(request, take);
+  };
+  const foreignRules = new ForeignRules({
+    ...common,
+    engine: { generationOfOthers: () => ruleset.generationOfOthers(kernel) },
+    clock: { now: () => nowMs },
+    kernel: { dump: read, generation: () => kernel.generation() },
+    mode: { name: 'nftables' },
+    config: await configOf(),
+  });
+  const readingsAfter = async (ms: number): Promise<number> => {
+    nowMs += ms;
+    await foreignRules.refresh();
+    return readings;
+  };
+  const ops = table({ in: { ...forward, rules: [[to(endpoint), drop]] } });
+  expect(await readingsAfter(0)).toBe(1);
+  await ruleset.commit(1, () => kernel.apply(ops));
+  expect(await readingsAfter(2000)).toBe(1);
+  await kernel.apply(ops);
+  expect(await readingsAfter(2000)).toBe(2);
+  expect(await readingsAfter(59_000)).toBe(2);
+  expect(await readingsAfter(2000)).toBe(3);
 });

@@ -6,9 +6,13 @@ import { ToyClock } from '../sync/double.ts';
 
 const quiet = { refresh: async () => {}, found: new Map() };
 
-function indexOf(state: object, foreignRules: object = quiet): ProblemIndex {
+function indexOf(
+  state: object,
+  foreignRules: object = quiet,
+  clock = new ToyClock(),
+): ProblemIndex {
   return new ProblemIndex({
-    clock: new ToyClock(),
+    clock,
     counters: { read: async () => undefined },
     engine: { families: [] },
     failureDetection: undefined,
@@ -33,6 +37,28 @@ it.each([
   expect((await index.recentCounts()) !== undefined).toBe(has === 'has');
   await index.catchUp();
   expect(await index.recentCounts()).toEqual(index.counts);
+});
+
+it('scrapes of five seconds share the checks of the first one', async () => {
+  let checks = 0;
+  const refresh = async (): Promise<void> => {
+    checks += 1;
+  };
+  const state = { serviceCount: 0, serviceKeys: () => [], serviceCIDRs: () => [] };
+  const clock = new ToyClock();
+  const index = indexOf(state, { ...quiet, refresh }, clock);
+  const checksAt = async (ms: number): Promise<number> => {
+    await clock.pass(ms - clock.now());
+    await index.recentCounts();
+    return checks;
+  };
+  const start = clock.now();
+  expect(await checksAt(start)).toBe(1);
+  expect(await checksAt(start + 4999)).toBe(1);
+  expect(await checksAt(start + 5000)).toBe(2);
+  // A command shows what is true now.
+  await index.catchUp();
+  expect(checks).toBe(3);
 });
 
 it('all Services are checked once where the kernel is read in the time that this takes', async () => {

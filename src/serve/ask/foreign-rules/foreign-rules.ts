@@ -36,6 +36,8 @@ export interface Obstacle {
 }
 
 interface Known {
+  /** Undefined: none runs, and nothing is known of our own commits. */
+  readonly engine: { generationOfOthers(): Promise<number> } | undefined;
   readonly unrouted: Pick<UnroutedEndpoints, 'podDevices'>;
   readonly clock: Pick<Clock, 'now'>;
   readonly kernel: KernelReader;
@@ -51,18 +53,23 @@ interface Client {
   readonly isPod: boolean;
 }
 
-/** How long a reading serves, and the shortest pause after it, in multiples of its duration. */
+/** How long a look serves, and the shortest pause after it, in multiples of its duration. */
 const kept = { keepMs: 1000, restFactor: 50 } as const;
+/** How long what was read serves while others seem to commit nothing. */
+const readMs = 60_000;
 
 export class ForeignRules {
   readonly #known: Known;
   #found: FoundChains = { mode: 'nftables', all: [] };
-  #generation: number | undefined;
-  readonly #readings: RecentResults<void>;
+  readonly #looks: RecentResults<void>;
+  /** By what the generation is without our own commits, which change no foreign rule. */
+  readonly #readings: RecentResults<readonly ForeignChain[]>;
 
   constructor(known: Known) {
     this.#known = known;
-    this.#readings = new RecentResults({ ...kept, clock: known.clock });
+    const { clock } = known;
+    this.#looks = new RecentResults({ ...kept, clock });
+    this.#readings = new RecentResults({ keepMs: readMs, resultsMax: 1, clock });
   }
 
   /** What is known; see `refresh`. */
@@ -76,18 +83,17 @@ export class ForeignRules {
    */
   refresh(patienceMs = readingPatienceMs): Promise<void> {
     const mode = this.#known.mode.name;
-    const reading = this.#readings.of(mode, () => this.#refresh(mode));
-    return waitedAtMost(patienceMs, reading);
+    const look = this.#looks.of(mode, () => this.#refresh(mode));
+    return waitedAtMost(patienceMs, look);
   }
 
   async #refresh(current: ModeName): Promise<void> {
-    const { kernel } = this.#known;
+    const { engine, kernel } = this.#known;
     let all: readonly ForeignChain[] = [];
     try {
-      const generation = await kernel.generation();
-      if (current === this.#found.mode && generation === this.#generation) return;
-      all = await readForeignChains(kernel, current);
-      this.#generation = generation;
+      const others = await (engine?.generationOfOthers() ?? kernel.generation());
+      const read = () => readForeignChains(kernel, current);
+      all = await this.#readings.of(`${current} ${others}`, read);
     } catch (error) {
       if (!(error instanceof KernelError)) throw error;
     }
