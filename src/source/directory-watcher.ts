@@ -1,5 +1,5 @@
 import { type FSWatcher, watch } from 'node:fs';
-import { pause } from '../time/clock.ts';
+import { systemClock, Wakeup } from '../time/clock.ts';
 
 /** How long to wait for silence after an event, so that a file is not read while it is written. */
 const quietMs = 10;
@@ -17,8 +17,7 @@ export class DirectoryWatcher {
   /** Inode of the directory that `#watcher` watches. */
   #inode: bigint | undefined;
   #names = new Set<string>();
-  /** Aborts at the next event. */
-  #came = new AbortController();
+  readonly #wakeup = new Wakeup(systemClock);
 
   constructor(directory: string, rescanMs: number) {
     this.#directory = directory;
@@ -34,7 +33,7 @@ export class DirectoryWatcher {
     this.close();
     this.#watcher = watch(this.#directory, (_event, name) => {
       this.#names.add(name ?? '');
-      this.#came.abort();
+      this.#wakeup.wake();
     });
     this.#inode = inode;
     // When the watcher fails later (its directory is gone), rescans find the new directory.
@@ -46,10 +45,13 @@ export class DirectoryWatcher {
    * none after that time, or when `signal` aborts.
    */
   async next(signal: AbortSignal, patienceMs = this.#rescanMs): Promise<ReadonlySet<string>> {
-    if (this.#names.size > 0 || (await this.#event(patienceMs, signal))) {
+    const wake = (): void => this.#wakeup.wake();
+    signal.addEventListener('abort', wake, { once: true });
+    if (this.#names.size > 0 || (await this.#wakeup.wait(patienceMs))) {
       const deadlineMs = performance.now() + unquietMaxMs;
-      while (performance.now() < deadlineMs && (await this.#event(quietMs, signal))) {}
+      while (performance.now() < deadlineMs && (await this.#wakeup.wait(quietMs))) {}
     }
+    signal.removeEventListener('abort', wake);
     const names = this.#names;
     this.#names = new Set();
     return names;
@@ -59,13 +61,5 @@ export class DirectoryWatcher {
     this.#watcher?.close();
     this.#watcher = undefined;
     this.#inode = undefined;
-  }
-
-  /** Whether an event occurred within the time. */
-  async #event(timeoutMs: number, signal: AbortSignal): Promise<boolean> {
-    this.#came = new AbortController();
-    const came = this.#came.signal;
-    await pause(timeoutMs, AbortSignal.any([signal, came]));
-    return came.aborted;
   }
 }

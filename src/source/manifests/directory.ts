@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
-import type { BigIntStats } from 'node:fs';
+import { type BigIntStats, lstatSync, readFileSync } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Pacer } from '../../time/pacer.ts';
 import type { DecodeContext } from '../decode.ts';
 import type { SourceProblem } from '../source.ts';
 import { decodeManifests, type ManifestObjects } from './objects.ts';
-import { readManifest } from './read.ts';
+import { bytesHereMax, readManifest } from './read.ts';
 
 const extensions = /\.(?:ya?ml|json)$/;
 
@@ -23,6 +23,16 @@ const hashedAtOnce = 1024 * 1024;
  * before they write it, and editors first move the old file away.
  */
 export const graceMs = 50;
+
+/** Threads take ten times as long for a small file that was written just now, and is in memory. */
+const here = {
+  stat: (path: string) => lstatSync(path, { bigint: true }),
+  read: (path: string) => readFileSync(path),
+};
+const onThreads = {
+  stat: (path: string) => stat(path, { bigint: true }),
+  read: (path: string) => readFile(path),
+};
 
 interface ManifestFile {
   /** Changes whenever the file does; for an unreadable file, the reason. */
@@ -43,6 +53,8 @@ const nothing: ManifestFile = {
   objects: new Map(),
   missingSinceMs: undefined,
 };
+
+type Reader = typeof here | typeof onThreads;
 
 type Loaded =
   | { readonly kind: 'read'; readonly file: ManifestFile; readonly problems: SourceProblem[] }
@@ -85,15 +97,34 @@ export class ManifestDirectory {
     const entries = await readdir(this.#path, { withFileTypes: true });
     const manifests = entries.filter(({ name }) => isManifest(name));
     const found = manifests.map(({ name }) => name);
-    let isPlain = manifests.every((entry) => entry.isFile());
-    const files = new Map<string, ManifestFile>();
+    const names = new Set([...found, ...this.#files.keys()]);
+    const scan = await this.#scan(names, hinted, onThreads);
+    const isPlain = scan.state === 'plain' && manifests.every((entry) => entry.isFile());
+    return isPlain || scan.state !== 'plain' ? scan : { ...scan, state: 'settled' };
+  }
+
+  /** Whether all manifests of these are known, and there is one. */
+  hasAll(hinted: ReadonlySet<string>): boolean {
+    const names = [...hinted].filter(isManifest);
+    return names.length > 0 && names.every((name) => this.#files.has(name));
+  }
+
+  /** The same of these files alone, in a directory of this machine. A link counts as missing. */
+  scanOnly(hinted: ReadonlySet<string>): Promise<Scan> {
+    return this.#scan([...hinted].filter(isManifest), hinted, here);
+  }
+
+  async #scan(names: Iterable<string>, hinted: ReadonlySet<string>, reader: Reader): Promise<Scan> {
+    let isPlain = true;
+    const files = new Map(this.#files);
     const problems: SourceProblem[] = [];
     let state: Scan['state'] = 'settled';
-    for (const name of new Set([...found, ...this.#files.keys()])) {
+    for (const name of names) {
       const before = this.#files.get(name) ?? nothing;
       const loaded = await this.#load(
         name,
         hinted.has(name) ? { ...before, identity: '' } : before,
+        reader,
       );
       if (loaded.kind === 'read') {
         files.set(name, loaded.file);
@@ -104,26 +135,28 @@ export class ManifestDirectory {
         state = 'unsettled';
       } else if (this.#files.has(name)) {
         const missingSinceMs = before.missingSinceMs ?? performance.now();
-        if (performance.now() - missingSinceMs >= graceMs) continue;
-        files.set(name, { ...before, missingSinceMs });
-        state = 'unsettled';
+        if (performance.now() - missingSinceMs >= graceMs) files.delete(name);
+        else {
+          files.set(name, { ...before, missingSinceMs });
+          state = 'unsettled';
+        }
       }
     }
     this.#files = files;
     return { problems, state: state === 'settled' && isPlain ? 'plain' : state };
   }
 
-  async #load(name: string, before: ManifestFile): Promise<Loaded> {
+  async #load(name: string, before: ManifestFile, reader: Reader): Promise<Loaded> {
     try {
       const path = join(this.#path, name);
-      const status = await stat(path, { bigint: true });
+      const status = await reader.stat(path);
       if (!status.isFile()) return { kind: 'missing' };
       if (before.identity === identityOf(status)) {
         return { kind: 'read', file: { ...before, missingSinceMs: undefined }, problems: [] };
       }
       if (status.size > fileBytesMax) throw new Error('larger than 64 MiB');
-      const bytes = await readFile(path);
-      const after = await stat(path, { bigint: true });
+      const bytes = await (status.size > bytesHereMax ? onThreads : reader).read(path);
+      const after = await reader.stat(path);
       // It was written or replaced while being read, so the content may be incomplete.
       if (identityOf(after) !== identityOf(status)) return { kind: 'unsettled' };
       return await this.#parse(name, bytes, before, status);

@@ -7,7 +7,7 @@ import { type Findings, flatten, type RawManifest } from './flatten.ts';
 import { parseManifest } from './parse.ts';
 
 /** Files up to this size are parsed on this thread, which takes 5 ms for YAML. */
-const bytesHereMax = 8 * 1024;
+export const bytesHereMax = 8 * 1024;
 /** The heap of the thread. A file that needs more is refused, and the process continues. */
 const heapMegabytesMax = 1024;
 

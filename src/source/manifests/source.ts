@@ -74,6 +74,8 @@ export class ManifestSource implements Source {
   #outage: string | undefined;
   readonly lookup: Lookup;
   #scannedAtMs: number | undefined;
+  /** Until then, the files that events name are all that have changed. */
+  #reportedUntilMs = 0;
   /** The longest time until the next scan. */
   readonly #patienceMs: Readonly<Record<Seen, number>>;
 
@@ -134,6 +136,12 @@ export class ManifestSource implements Source {
     onOutage: 'fail' | 'survive',
   ): Promise<Seen> {
     try {
+      if (performance.now() < this.#reportedUntilMs && this.#directory.hasAll(hinted)) {
+        const { problems, state } = await this.#directory.scanOnly(hinted);
+        for (const problem of problems) sink.problem(problem);
+        this.#scannedAtMs = performance.now();
+        return state === 'plain' ? 'reported' : state;
+      }
       // Watches first and reads then, so that a change in between causes an event.
       const watched = this.#follow(await stat(this.#path, { bigint: true }), sink);
       const { problems, state } = await this.#directory.scan(hinted);
@@ -142,6 +150,7 @@ export class ManifestSource implements Source {
       this.#scannedAtMs = performance.now();
       if (state === 'unsettled') return state;
       const isReported = state === 'plain' && watched === 'watched' && (await this.#isLocal());
+      this.#reportedUntilMs = isReported ? this.#scannedAtMs + this.#patienceMs.reported : 0;
       return isReported ? 'reported' : 'settled';
     } catch (error) {
       const reason = describeFileError(error);

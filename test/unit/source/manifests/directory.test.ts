@@ -82,6 +82,33 @@ describe('ManifestDirectory', () => {
     expect((await scan()).state).toBe('plain');
   });
 
+  it('reads only the files that events name, where those are known', async () => {
+    writeFileSync(join(lab.path, 'b.yaml'), service('10.96.0.7').replace('web', 'other'));
+    const names = new Set(['a.yaml', '.a.yaml.swp']);
+    expect(lab.directory.hasAll(new Set(['.a.yaml.swp']))).toBe(false);
+    expect(lab.directory.hasAll(new Set([...names, 'b.yaml']))).toBe(false);
+    expect(lab.directory.hasAll(names)).toBe(true);
+    writeFileSync(file(), service('10.96.0.2'));
+    expect((await lab.directory.scanOnly(names)).state).toBe('plain');
+    expect(inForce()).toEqual(['10.96.0.2']);
+    await scan();
+    rmSync(file());
+    expect((await lab.directory.scanOnly(names)).state).toBe('unsettled');
+    pass(graceMs);
+    expect((await lab.directory.scanOnly(names)).state).toBe('plain');
+    expect(inForce()).toEqual(['10.96.0.7']);
+  });
+
+  it('reads all files soon where one is a link now', async () => {
+    const names = new Set(['a.yaml']);
+    writeFileSync(join(lab.path, 'text'), service('10.96.0.2'));
+    rmSync(file());
+    symlinkSync('text', file());
+    expect((await lab.directory.scanOnly(names)).state).toBe('unsettled');
+    expect((await scan()).state).toBe('settled');
+    expect(inForce()).toEqual(['10.96.0.2']);
+  });
+
   it('applies a file without objects', async () => {
     writeFileSync(file(), '---\n');
     expect((await scan()).state).toBe('plain');
