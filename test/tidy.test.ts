@@ -82,6 +82,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'tools/shadow': ['net', 'config', 'host', 'kernel', 'modes', 'state', 'takeover'],
   'tools/trace': ['ask', 'net', 'host', 'kernel'],
   'tools/check': ['ask', 'net', 'host'],
+  'tools/connectivity': ['net'],
   'tools/import': ['config'],
   'tools/demo': ['kernel'],
   cli: [
@@ -107,6 +108,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'tools/shadow',
     'tools/trace',
     'tools/check',
+    'tools/connectivity',
     'tools/import',
     'tools/demo',
   ],

@@ -7,12 +7,18 @@ import { shippedFile } from '../config/shipped-file.ts';
 import type { Run } from './command.ts';
 import { exitCodes, UsageError } from './errors.ts';
 
+const plugin = (): string => shippedFile('kubectl-fairlead');
+
 export const run: Run = async ({ words }, { stdout }) => {
-  const plugin = shippedFile('kubectl-fairlead');
-  if (words.length === 0) {
-    stdout.write(await readFile(plugin, 'utf8'));
-    return exitCodes.healthy;
-  }
+  if (words.length > 0) return runWithKubectl(words);
+  stdout.write(await readFile(plugin(), 'utf8'));
+  return exitCodes.healthy;
+};
+
+/** `fairlead test`. */
+export const runTest: Run = ({ words }) => runWithKubectl(['test', ...words]);
+
+async function runWithKubectl(words: readonly string[]): Promise<number> {
   if (!hasKubectl(process.env.PATH ?? '')) {
     const asked = ['kubectl', 'fairlead', ...words].join(' ');
     throw new UsageError(
@@ -20,8 +26,8 @@ export const run: Run = async ({ words }, { stdout }) => {
         `kubectl-fairlead: where kubectl is, ask "${asked}"`,
     );
   }
-  return runPlugin(plugin, words);
-};
+  return runPlugin(plugin(), words);
+}
 
 function hasKubectl(path: string): boolean {
   return path.split(delimiter).some((folder) => {

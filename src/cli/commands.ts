@@ -460,6 +460,41 @@ const cluster: Command = {
   load: () => import('./cluster.ts'),
 };
 
+const test: Command = {
+  words: ['test'],
+  group: 'other',
+  summary: 'Try each kind of Service on all nodes',
+  meaning:
+    'Check a cluster after an installation or an upgrade, by kubectl fairlead test: it makes ' +
+    'Services and pods in a namespace of its own, tries them from each node and from a pod there, ' +
+    'and removes them. It needs kubectl.',
+  exitCodes: '0 all is well, 1 something failed, 2 wrong usage or no kubectl, 3 it could not run',
+  arguments: '[options of kubectl fairlead]',
+  isRaw: true,
+  examples: ['fairlead test', 'fairlead test --node n3', 'fairlead test --cleanup'],
+  load: () => import('./cluster.ts').then(({ runTest }) => ({ run: runTest })),
+};
+
+const testServer: Command = {
+  words: ['test-server'],
+  summary: 'Answer clients of fairlead test',
+  examples: [],
+  load: () => import('./connectivity.ts').then(({ runServer }) => ({ run: runServer })),
+};
+
+const testClient: Command = {
+  words: ['test-client'],
+  summary: 'Try the Services of fairlead test',
+  arguments: 'pod|node NODE',
+  argumentCount: [2, 2],
+  flags: {
+    facts: { shown: 'FOLDER', meaning: 'What there is to try (default /facts).' },
+    message: { shown: 'FILE', meaning: 'Write the report there (default: standard output).' },
+  },
+  examples: [],
+  load: () => import('./connectivity.ts').then(({ runClient }) => ({ run: runClient })),
+};
+
 const completion: Command = {
   words: ['completion'],
   group: 'other',
@@ -503,7 +538,8 @@ export const commands: readonly Command[] = [
   ...[status, serviceList, serviceShow, serviceCheck, problems, explain, trace, drops],
   ...[diff, top],
   ...[preflight, shadow, bundle, connectTime, tables, run],
-  ...[cluster, validate, convert, demo, completion, version, help, complete, nodeReport],
+  ...[cluster, test, validate, convert, demo, completion, version, help],
+  ...[complete, nodeReport, testServer, testClient],
 ];
 
 /** The commands for people. */
