@@ -1,5 +1,5 @@
 /** Keys of frontends: within one family and protocol, and across all. */
-import { type Family, families } from '../net/address.ts';
+import { addressBytes, type Family, families } from '../net/address.ts';
 import type { EndpointKey } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type { Frontend } from './types.ts';
@@ -14,7 +14,8 @@ export function frontendKey({ address, port }: Pick<Frontend, 'address' | 'port'
   if (address === undefined) return nodePortKey(port);
   const { key } = address;
   if (typeof key === 'number') return key * 0x1_0000 + port;
-  return key + String.fromCharCode(port >> 8, port & 0xff);
+  // By `join` for the same reason as in `objectKey`.
+  return [key, String.fromCharCode(port >> 8, port & 0xff)].join('');
 }
 
 export function nodePortKey(port: number): FrontendKey {
@@ -33,24 +34,32 @@ export type NodePortKey = string;
 
 const protocolNumbers = { TCP: 0, UDP: 1, SCTP: 2 } as const satisfies Record<Protocol, number>;
 
-/** A number for IPv4 addresses: strings for tens of thousands of Services would take memory. */
+/**
+ * A number for IPv4 addresses: strings for tens of thousands of Services would take memory. For IPv6
+ * addresses at least `endpointKey`, which is longer than that of any node port.
+ */
 export function claimKey(
   family: Family,
   protocol: Protocol,
   frontend: Pick<Frontend, 'address' | 'port'>,
 ): ClaimKey {
   const key = frontendKey(frontend);
+  if (typeof key === 'string') return protocol === 'TCP' ? key : [protocol, key].join('');
+  if (key < 0) return nodePortClaim(family, protocol, -key);
   // The protocol is above the 48 bits of address and port.
-  if (typeof key === 'number' && key >= 0) return protocolNumbers[protocol] * 2 ** 48 + key;
-  return `${family} ${protocol} ${key}`;
+  return protocolNumbers[protocol] * 2 ** 48 + key;
 }
 
+/** Of an IPv6 address and port. */
+const keyLength = addressBytes.IPv6 + 2;
+
 export function familyOf(key: ClaimKey): Family {
-  return typeof key === 'number' || key.startsWith('IPv4') ? 'IPv4' : 'IPv6';
+  if (typeof key === 'number') return 'IPv4';
+  return key.length < keyLength && key.startsWith('IPv4') ? 'IPv4' : 'IPv6';
 }
 
 export function nodePortClaim(family: Family, protocol: Protocol, port: number): NodePortKey {
-  return `${family} ${protocol} ${nodePortKey(port)}`;
+  return [family, protocol, nodePortKey(port)].join(' ');
 }
 
 /** Node ports of a health-check node port, which answers in both families; empty if it is 0. */
