@@ -32,6 +32,15 @@ const sameFrontend = equality<Frontend>({
 });
 export const sameFrontends = listEquality(sameFrontend);
 
+export const sameDeal = equality<Deal>({
+  asked: 'is',
+  balance: 'is',
+  because: 'is',
+  cluster: sameValue,
+  local: sameValue,
+  leftOut: 'ignored',
+});
+
 export const sameForwarding = equality<Forwarding>({
   key: 'is',
   family: 'is',
@@ -53,14 +62,7 @@ export const sameForwarding = equality<Forwarding>({
   nodeInSourceRanges: 'is',
   healthCheckNodePort: 'is',
   rulesOnly: 'is',
-  deal: equality<Deal>({
-    asked: 'is',
-    balance: 'is',
-    because: 'is',
-    cluster: sameValue,
-    local: sameValue,
-    leftOut: 'ignored',
-  }),
+  deal: sameDeal,
   endings: equality<PortEndings>({
     endAfterMs: 'is',
     maxAgeMs: 'is',

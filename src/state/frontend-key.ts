@@ -35,8 +35,8 @@ export type NodePortKey = string;
 const protocolNumbers = { TCP: 0, UDP: 1, SCTP: 2 } as const satisfies Record<Protocol, number>;
 
 /**
- * A number for IPv4 addresses: strings for tens of thousands of Services would take memory. For IPv6
- * addresses at least `endpointKey`, which is longer than that of any node port.
+ * A number for IPv4 addresses: strings for tens of thousands of Services would take memory. For
+ * IPv6 addresses at least `endpointKey`, which is longer than that of any node port.
  */
 export function claimKey(
   family: Family,

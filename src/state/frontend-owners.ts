@@ -228,7 +228,9 @@ export class FrontendOwners {
       if (i % claimsAStep === claimsAStep - 1) yield;
       if (!claims.has(before[i]!)) gone.push(before[i]!);
     }
-    return { same, rest, keys, gone, contests };
+    // The keys before are those in `#claims`: others would be one more object for each frontend.
+    const isSame = same.length === keys.length && gone.length === 0;
+    return { same, rest, keys: isSame ? before : keys, gone, contests };
   }
 
   /** Removes a Service that is gone. */

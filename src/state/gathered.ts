@@ -13,6 +13,10 @@ export interface Candidates {
   readonly flags: Uint16Array;
 }
 
+export function sameCandidates(a: Candidates, b: Candidates): boolean {
+  return a.endpoints.equals(b.endpoints) && a.flags.every((flags, i) => flags === b.flags[i]);
+}
+
 /** How many endpoints: on this node, and others. */
 export interface Part {
   local: number;

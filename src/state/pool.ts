@@ -5,8 +5,9 @@
  */
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { type EndpointKey, EndpointList } from '../net/endpoint-list.ts';
+import { sameValue } from '../net/equality.ts';
 import { type Deal, slotsOf } from './deal.ts';
-import { sameForwarding } from './equal.ts';
+import { sameDeal, sameForwarding } from './equal.ts';
 import type { Forwarding } from './types.ts';
 
 /**
@@ -31,9 +32,29 @@ export function keepOrder(previous: EndpointList, next: EndpointList): EndpointL
     from = hole + 1;
   }
   runs.push(previous.run(from, next.length - from));
-  const ordered = EndpointList.ofRuns(next.family, runs);
+  const ordered = shared(orders, next, EndpointList.ofRuns(next.family, runs), sameValue);
   if (next.length >= fewMovesMin) sources.set(ordered, next);
   return ordered;
+}
+
+/**
+ * By a list, or a deal, what was made of it last: the ports of a Service share it, and what is made
+ * of it for the one is made for the others.
+ */
+const orders = new WeakMap<EndpointList, EndpointList>();
+const deals = new WeakMap<Deal, Deal>();
+
+/** `made`, or what is equal and was made of `next` before. */
+function shared<T extends object>(
+  known: WeakMap<T, T>,
+  next: T,
+  made: T,
+  same: (a: T | undefined, b: T | undefined) => boolean,
+): T {
+  const before = known.get(next);
+  if (before !== undefined && same(before, made)) return before;
+  known.set(next, made);
+  return made;
 }
 
 /** What it takes to get from one order to another. */
@@ -166,7 +187,7 @@ function dealInOrder(previous: Forwarding, { deal }: Forwarding): Deal | undefin
   const ordered = (pool: 'cluster' | 'local') => keepSlots(slotsOf(previous, pool), deal[pool]);
   const cluster = ordered('cluster');
   const local = deal.local === deal.cluster ? cluster : ordered('local');
-  return { ...deal, cluster, local };
+  return shared(deals, deal, { ...deal, cluster, local }, sameDeal);
 }
 
 /** `next` with its lists in the order of `previous`, sharing lists that are equal. */

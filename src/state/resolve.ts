@@ -26,7 +26,7 @@ import {
   unaskedSlotsMax,
 } from './budget.ts';
 import { CandidateIndex, portKey, portsAStep } from './candidates.ts';
-import { categorise, type Pools } from './categorise.ts';
+import type { Pools } from './categorise.ts';
 import { asksForSlots, type DealingHere, dealInSteps, type Starting } from './deal.ts';
 import type { EndpointHealth } from './detection.ts';
 import { allowedExternalIPs, type ExternalIPRules } from './external-ips.ts';
@@ -42,6 +42,7 @@ import {
   poolsOfFrontend,
   portPolicies,
 } from './policy.ts';
+import { PortSharing } from './port-sharing.ts';
 import { finish } from './steps.ts';
 import {
   byKey,
@@ -128,7 +129,7 @@ export function* resolveInSteps(
     for (let i = 0; i < part.ports.length; i += 1) {
       if (i > 0) yield;
       const port = part.ports.at(i)!;
-      const candidates = yield* part.candidates(port);
+      const candidates = part.sharing.candidates(yield* part.candidates(port));
       const isPlain = !part.asksForAll(port) && !part.asksForDeal(port);
       const seen = isPlain ? part.seen(port, candidates) : yield* part.dealt(port, candidates);
       forwardings.push(seen.forwarding);
@@ -156,6 +157,7 @@ class FamilyPart {
   readonly excess: Excess[] = [];
   /** The ports that are served. */
   readonly ports: List<ServicePort>;
+  readonly sharing: PortSharing;
   readonly #service: Service;
   readonly #family: Family;
   readonly #context: ResolveContext;
@@ -208,6 +210,7 @@ class FamilyPart {
       healthCheckNodePort: healthCheckNodePort(service),
     };
     this.#candidates = new CandidateIndex(family, context, service);
+    this.sharing = new PortSharing(service, family, ports.length);
   }
 
   /** Says which clients may connect to what source ranges guard. */
@@ -284,7 +287,7 @@ class FamilyPart {
     port: ServicePort,
     candidates: Candidates,
     all = candidates.endpoints,
-    pools = categorise(candidates, this.#policy(port)),
+    pools = this.sharing.pools(candidates, this.#policy(port)),
     deal: Forwarding['deal'] = undefined,
   ): Seen {
     const policy = this.#policy(port);
@@ -296,9 +299,9 @@ class FamilyPart {
   *dealt(port: ServicePort, candidates: Candidates): Generator<undefined, Seen> {
     let all = candidates.endpoints;
     if (this.asksForAll(port)) all = (yield* this.#candidates.gather(port)).endpoints;
-    const pools = categorise(candidates, this.#policy(port));
+    const pools = this.sharing.pools(candidates, this.#policy(port));
     const deal = this.asksForDeal(port) ? yield* this.#deal(port, pools) : undefined;
-    return this.seen(port, candidates, all, pools, deal);
+    return this.seen(port, candidates, all, pools, this.sharing.deal(deal));
   }
 
   /** Whether connections of the port may have to be shared out in another way than evenly. */
@@ -326,14 +329,14 @@ class FamilyPart {
     all: EndpointList,
     deal: Forwarding['deal'],
   ): Forwarding {
-    const { namespace, name } = this.#service;
+    const paths = pathsOf(policy, pools.hasAny, pools.local.length > 0);
+    const { key, servicePort, frontends } = this.sharing.named(port, this.#frontends(port, paths));
     // Field by field: with a spread, V8 would keep a second object for the properties.
-    const servicePort = { namespace, name, port: port.name, protocol: port.protocol };
     return {
-      key: forwardingKey(servicePort),
+      key,
       servicePort,
       family: this.#family,
-      frontends: this.#frontends(port, pathsOf(policy, pools.hasAny, pools.local.length > 0)),
+      frontends,
       cluster: pools.cluster,
       local: pools.local,
       hairpin: pools.hairpin,

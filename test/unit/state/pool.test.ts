@@ -4,7 +4,16 @@ import { sameForwarding } from '../../../src/state/equal.ts';
 import { isSame, keepOrder, withOrderOf } from '../../../src/state/pool.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { EndpointSlice, Forwarding } from '../../../src/state/types.ts';
-import { drainingLocal, http, pools, ready, readyLocal, service, slice } from './build.ts';
+import {
+  drainingLocal,
+  http,
+  pools,
+  ready,
+  readyLocal,
+  service,
+  slice,
+  slicePort,
+} from './build.ts';
 
 /** A list with one endpoint for each letter. */
 function list(letters: string): EndpointList {
@@ -128,5 +137,33 @@ describe('withOrderOf', () => {
       hairpin: ['10.0.0.2:8080'],
       serving: ['10.0.0.3:8080', '10.0.0.2:8080'],
     });
+  });
+
+  it('makes lists and a deal once for ports that share them', () => {
+    const ports = ['a', 'b', 'c'].map((name, i) => ({ ...http, name, port: 80 + i }));
+    const web = service({ ports, clusterIPs: ['10.96.0.1', 'fd00::1'] });
+    const resolvedOf = (...hosts: string[]) => {
+      const numbers = [slicePort('a', 8080), slicePort('b', 8080), slicePort('c', 9090)];
+      const slices = hosts.map((host, i) => {
+        return slice({ [host]: ready }, { key: `ns/${host}`, ports: numbers, weight: i + 1 });
+      });
+      return resolve(web, slices, context);
+    };
+    const first = resolvedOf(a, b);
+    const next = resolvedOf(c, b);
+    const held = next.map((one, i) => withOrderOf(first[i], one));
+    for (const [one, two, other, ofIPv6] of [first, next, held]) {
+      expect(one!.cluster.length).toBe(2);
+      expect(two!.cluster).toBe(one!.cluster);
+      expect(two!.deal).toBe(one!.deal);
+      expect(other!.cluster).not.toEqual(one!.cluster);
+      expect(other!.deal!.cluster.length).toBe(one!.deal!.cluster.length);
+      // So do both families and what came before.
+      expect(ofIPv6!.servicePort).toBe(first[0]!.servicePort);
+      expect(one!.servicePort).toBe(first[0]!.servicePort);
+      expect(two!.frontends).toBe(first[1]!.frontends);
+      expect(two!.frontends).not.toEqual(one!.frontends);
+    }
+    expect(held[0]!.cluster.texts()).not.toEqual(next[0]!.cluster.texts());
   });
 });

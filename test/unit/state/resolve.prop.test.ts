@@ -5,7 +5,7 @@ import { addressBytes, type Family } from '../../../src/net/address.ts';
 import type { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import { Condition, type EndpointSlice, type Forwarding } from '../../../src/state/types.ts';
-import { column, http, service } from './build.ts';
+import { column, http, service, slice, slicePort } from './build.ts';
 
 const contextIn = (zone: string) => ({ zone, nodeAddresses: [], externalIPsEnabled: true });
 const context = contextIn('zone-a');
@@ -192,6 +192,52 @@ describe('resolve', () => {
         },
       ),
       { numRuns: 500 },
+    );
+  });
+
+  it('resolves each port as if it were the only one of its Service', () => {
+    const host = fc.record({ lastByte: fc.nat(5), bits });
+    const hosts = fc.uniqueArray(host, { selector: (e) => e.lastByte, maxLength: 4 });
+    const number = fc.constantFrom(80, 8080, undefined);
+    const four = { minLength: 4, maxLength: 4 };
+    const weight = fc.constantFrom(undefined, 1, 3, 100);
+    const ofSome = fc.record({ hosts, weight, numbers: fc.array(number, four) });
+    const nodePorts = fc.array(fc.constantFrom(0, 30_000), four);
+    fc.assert(
+      fc.property(fc.array(ofSome, { maxLength: 4 }), nodePorts, anyService, family, (...given) => {
+        const [all, numbers, fields, of] = given;
+        const ports = numbers.map((nodePort, i) => {
+          return { ...http, name: `p${i}`, port: 1000 + i, nodePort: nodePort && nodePort + i };
+        });
+        const zeroes = new Array<number>(addressBytes[of] - 1).fill(0);
+        const slices = all.map(({ hosts, weight, numbers }, i): EndpointSlice => {
+          const sliced = numbers.flatMap((port, at) => {
+            return port === undefined ? [] : [slicePort(`p${at}`, port)];
+          });
+          const addresses = column(...hosts.flatMap(({ lastByte }) => [...zeroes, lastByte]));
+          const conditions = column(...hosts.map((e) => e.bits));
+          const { length } = hosts;
+          const key = `ns/web-${i}`;
+          return {
+            ...slice({}),
+            family: of,
+            key,
+            ports: sliced,
+            length,
+            addresses,
+            conditions,
+            weight,
+          };
+        });
+        const asked = { ...serviceOf({ ...fields, nodePort: 0 }), ports };
+        const alone = ports.map((port) => resolve({ ...asked, ports: [port] }, slices, context));
+        const expected = [0, 1].flatMap((at) => alone.map((one) => one[at]!));
+        expect(resolve(asked, slices, context)).toEqual(expected);
+        // What is known of its ports by then may have changed.
+        resolve(asked, [], context);
+        expect(resolve(asked, slices, context)).toEqual(expected);
+      }),
+      { numRuns: 300 },
     );
   });
 });
