@@ -1,5 +1,4 @@
 /** CPU profiles, with `enableProfiling` (behaviour document 10.4). */
-import { Session } from 'node:inspector/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { forThisNode } from './ask/admission.ts';
 import { type Asked, jsonHeaders, type Reply, type Routes, textReply } from './reply.ts';
@@ -35,6 +34,8 @@ async function profile({ query }: Asked): Promise<Reply> {
   if (!(seconds > 0 && seconds <= secondsMax)) {
     return textReply(400, `seconds=${word}: must be above 0, at most ${secondsMax}\n`);
   }
+  // Loaded where a profile is asked for: it seldom is.
+  const { Session } = process.getBuiltinModule('node:inspector/promises');
   const session = new Session();
   session.connect();
   try {
