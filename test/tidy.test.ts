@@ -42,7 +42,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   takeover: ['time', 'net', 'kernel', 'state', 'modes', 'sync', 'host'],
   'fast-path': ['time', 'net', 'kernel', 'state', 'modes', 'host'],
   'failure-detection': ['time', 'net', 'kernel', 'state', 'modes', 'host'],
-  'connection-limits': ['time', 'net', 'kernel', 'state', 'modes'],
+  'connection-limits': ['time', 'net', 'kernel', 'state', 'modes', 'host'],
   ask: ['net', 'modes'],
   serve: [
     'time',

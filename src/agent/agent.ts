@@ -152,6 +152,7 @@ export class Agent implements AgentState, HealthInput {
       problems: this.problemIndex,
       isSecond: config.serviceProxyName !== '',
     });
+    this.connectionLimits.choose(config.connectionLimits);
     this.failureDetection = new FailureDetection({
       ...{ ...options, agent: this, state: this.state },
       observer: endpointHealth,
@@ -178,8 +179,9 @@ export class Agent implements AgentState, HealthInput {
 
   get findings(): AgentState['findings'] {
     const found = findingsOf(this.config, this.#checked(this.#ownNode));
-    const { machine, sliceSurvey, stoppedClients } = this;
-    return [...found, ...machine.found, ...sliceSurvey.findings, ...stoppedClients.findings];
+    const { connectionLimits, machine, sliceSurvey, stoppedClients } = this;
+    const others = [sliceSurvey, stoppedClients, connectionLimits].flatMap((one) => one.findings);
+    return [...found, ...machine.found, ...others];
   }
 
   get health(): AgentState['health'] {

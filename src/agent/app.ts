@@ -131,6 +131,7 @@ export class App {
     if (config.serviceProxyName !== '') return;
     agent.fastPath.choose(config, mode.name);
     agent.failureDetection.choose(config);
+    agent.connectionLimits.choose(config.connectionLimits);
   }
 
   async #live(

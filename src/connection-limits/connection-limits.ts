@@ -1,10 +1,14 @@
 /**
  * Keeps a table of nf_tables that refuses connections beyond the limits of Services. It is
  * independent of the modes, and outlives restarts and changes of the mode, so that what is open
- * stays counted. Without a Service that asks for it there is no table.
+ * stays counted. Without a Service or a setting that asks for it there is no table.
  */
+import { isDeepStrictEqual } from 'node:util';
+import { conntrackUse } from '../host/conntrack.ts';
+import type { ReadableFiles } from '../host/files.ts';
+import { type Finding, problem } from '../host/finding.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import { OwnTable, tableText } from '../kernel/nft/own-table.ts';
+import { type OwnContent, OwnTable, tableText } from '../kernel/nft/own-table.ts';
 import type { Environment } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import type { Limits } from '../state/limits.ts';
@@ -14,8 +18,9 @@ import type { Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { Runner } from '../time/runner.ts';
+import { areSet, type BoundSettings, type Bounds, boundsOf } from './bounds.ts';
 import { desiredOf } from './desired.ts';
-import { content, ownTable } from './layout.ts';
+import { contentWith, ownTable, reasonsWith } from './layout.ts';
 import { lackOf } from './probe.ts';
 import { Refusals, type RefusalsOptions } from './refusals.ts';
 
@@ -30,7 +35,8 @@ interface ConnectionLimitsOptions extends PickedServicesOptions {
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly log: Log;
-  readonly state: Pick<ClusterState, 'service' | 'serviceKeys' | 'synced'>;
+  readonly state: Pick<ClusterState, 'service' | 'serviceKeys' | 'slices' | 'synced'>;
+  readonly source: RefusalsOptions['source'];
   readonly agent: PickedServicesOptions['agent'] & {
     readonly engine:
       | (NonNullable<RefusalsOptions['agent']['engine']> & {
@@ -39,6 +45,8 @@ interface ConnectionLimitsOptions extends PickedServicesOptions {
       | undefined;
   };
   readonly problems: RefusalsOptions['problems'];
+  /** Says how many entries connection tracking has room for. */
+  readonly host?: ReadableFiles | undefined;
   /** Another proxy of this node keeps the table. */
   readonly isSecond?: boolean;
 }
@@ -68,16 +76,51 @@ export class ConnectionLimits implements ServiceFollower {
   #obstacle: string | undefined;
   /** What was logged last. */
   #logged = '';
+  /** Undefined: settings bound nothing. */
+  #settings: BoundSettings | undefined;
+  /** What the table is to have, as of the last update. */
+  #fixed: { readonly bounds: Bounds | undefined; readonly content: OwnContent } = {
+    bounds: undefined,
+    content: contentWith(undefined),
+  };
 
   constructor(options: ConnectionLimitsOptions) {
     this.#options = options;
-    this.#services = new PickedServices(options, ({ limits }) => limits !== undefined);
+    const isPicked = ({ limits }: Service) => (limits ?? this.#settings) !== undefined;
+    this.#services = new PickedServices(options, isPicked);
     const restMs = (tookMs: number): number => Math.min(restMostMs, restFactor * tookMs);
     this.#updates = new Runner({ clock: options.clock, work: () => this.#work(), restMs });
     this.#table = new OwnTable(options.kernel, ownTable, () => this.#updates.soon(settleMs));
     if (options.isSecond) this.#obstacle = 'the first proxy of a node alone limits connections';
-    const mayRefuse = (): boolean => !options.isSecond && this.#services.all.length > 0;
-    this.refusals = new Refusals(options, mayRefuse);
+    this.refusals = new Refusals(options, () => {
+      const isNone = options.isSecond || this.#services.all.length === 0;
+      return isNone ? [] : reasonsWith(this.#fixed.bounds);
+    });
+  }
+
+  /** What settings ask for, and is not in force. */
+  get findings(): readonly Finding[] {
+    if (this.#settings === undefined) return [];
+    const { clientShare, namespaceShare } = this.#settings;
+    const isLacking = clientShare + namespaceShare > 0 && this.#entries === undefined;
+    const noShare = isLacking ? 'connection tracking has no limit that could be shared' : undefined;
+    const why = this.#obstacle ?? this.#lack?.counts ?? noShare;
+    if (why === undefined) return [];
+    return [problem('connectionLimits', `is not in force: ${why}`, '')];
+  }
+
+  /** How many entries connection tracking has room for; undefined: it has no limit. */
+  get #entries(): number | undefined {
+    const { host } = this.#options;
+    return host && conntrackUse(host)?.limit;
+  }
+
+  /** Follows these settings from now on. */
+  choose(settings: BoundSettings): void {
+    const next = areSet(settings) ? settings : undefined;
+    if (isDeepStrictEqual(next, this.#settings)) return;
+    this.#settings = next;
+    this.synced();
   }
 
   /** Every request is in force, or was tried and failed. */
@@ -144,6 +187,7 @@ export class ConnectionLimits implements ServiceFollower {
       return true;
     }
     this.#lack ??= await lackOf(kernel);
+    this.#follow(this.#lack);
     this.#obstacle = this.#lack.all ?? (await this.#bring());
     const err = this.#obstacle ?? this.#lack.counts;
     if (err !== undefined && err !== this.#logged) {
@@ -151,6 +195,14 @@ export class ConnectionLimits implements ServiceFollower {
       log.warn({ err }, 'Connection limits unavailable');
     }
     return false;
+  }
+
+  /** Brings bounds up to date with what connection tracking has room for. */
+  #follow({ counts }: { readonly counts: string | undefined }): void {
+    const canCount = this.#settings !== undefined && counts === undefined;
+    const bounds = canCount ? boundsOf(this.#settings!, this.#entries) : undefined;
+    if (isDeepStrictEqual(bounds, this.#fixed.bounds)) return;
+    this.#fixed = { bounds, content: contentWith(bounds) };
   }
 
   /** Resolves to why that is not possible. */
@@ -162,7 +214,9 @@ export class ConnectionLimits implements ServiceFollower {
     });
     const { pause } = new Pacer(clock);
     const limits = ({ limits: own = {} }: Service): Limits => this.#kept(own);
-    const { elements, leftOut } = await desiredOf(this.#services.all, served, limits, pause);
+    const { all } = this.#services;
+    const { bounds, content } = this.#fixed;
+    const { elements, leftOut } = await desiredOf(all, served, limits, bounds, pause);
     this.#leftOut = leftOut;
     const brought = await this.#table.bring(content, elements, () => false);
     if (brought.kind === 'foreign') return `another program made table ${table}`;

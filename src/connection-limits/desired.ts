@@ -9,7 +9,8 @@ import { isRefusal } from '../state/paths.ts';
 import type { DesiredFamily } from '../state/picked-services.ts';
 import { type Forwarding, type Frontend, forwardingKeys, type Service } from '../state/types.ts';
 import type { Pause } from '../time/pacer.ts';
-import { frontendMaps, partOf } from './layout.ts';
+import type { Bounds } from './bounds.ts';
+import { frontendMaps, partOf, partOfNamespace } from './layout.ts';
 
 interface Served extends DesiredFamily {
   readonly nodePortAddresses: Environment['nodePortAddresses'];
@@ -29,6 +30,7 @@ export async function desiredOf(
   services: readonly Service[],
   served: readonly Served[],
   limits: (service: Service) => Limits,
+  bounds: Bounds | undefined,
   pause: Pause,
 ): Promise<Desired> {
   const parts = new Map<string, Part>();
@@ -40,17 +42,18 @@ export async function desiredOf(
     const { clusterIPs, key, namespace } = service;
     const own = limits(service);
     const families = clusterIPs.map(({ family }) => family).sort();
-    const part = partOf(key, own, families);
+    const bounded = bounds && partOfNamespace(namespace, bounds);
+    const limited = isNone(own) ? undefined : partOf(key, own, families, bounded);
+    if ((limited ?? bounded) === undefined) continue;
     const frontends = frontendsOf(service, served);
     const cost = room.service + (own.max_connections ?? 0) * families.length + frontends.length;
     const rest = (left.get(namespace) ?? room.ofNamespace) - cost;
-    if (part.chain.rules.length === 0) continue;
-    if (rest < 0) {
-      leftOut.add(key);
-      continue;
-    }
-    left.set(namespace, rest);
-    parts.set(part.chain.name, part);
+    const isLeftOut = limited !== undefined && rest < 0;
+    if (isLeftOut) leftOut.add(key);
+    else if (limited !== undefined) left.set(namespace, rest);
+    const part = isLeftOut ? bounded : (limited ?? bounded);
+    if (part === undefined) continue;
+    for (const one of [bounded, part]) if (one !== undefined) parts.set(one.chain.name, one);
     for (const { at, forwarding, frontend } of frontends) {
       const { family, servicePort } = forwarding;
       const protocol = IPPROTO[servicePort.protocol];
@@ -64,6 +67,10 @@ export async function desiredOf(
     return [name, new Set(Array.from(own, ([key, chain]) => gotoEntry(key, chain)))];
   });
   return { elements: { keys: Object.fromEntries(keys), devices: new Set(), parts }, leftOut };
+}
+
+function isNone(limits: Limits): boolean {
+  return Object.values(limits).every((one) => one === undefined);
 }
 
 interface Entrance {

@@ -21,6 +21,7 @@ import {
   returnToCaller,
   saddr,
   sport,
+  sportBits,
   stateNew,
   updateSet,
   vmap,
@@ -29,7 +30,13 @@ import { fieldsOfSet, type SetDefinition } from '../kernel/nft/sets.ts';
 import { connectionsOver, rateOver } from '../kernel/nft/stateful.ts';
 import { type Family, families } from '../net/address.ts';
 import { loopbackBlocks } from '../net/special-address.ts';
-import { type LimitReason, type Limits, limitReasons } from '../state/limits.ts';
+import {
+  type LimitReason,
+  type Limits,
+  limitReasons,
+  type RefusedReason,
+} from '../state/limits.ts';
+import type { Bound, Bounds } from './bounds.ts';
 
 export const ownTable: OwnTableName = {
   family: NFPROTO_INET,
@@ -67,7 +74,7 @@ const forgetAfterMs = 120_000;
 const refusedMax = 1024;
 
 /** Counts the refusals of a client at a frontend, for one reason. */
-export function refusedSet(reason: LimitReason, family: Family): SetDefinition {
+export function refusedSet(reason: RefusedReason, family: Family): SetDefinition {
   const address = addressTypes[family];
   return {
     ...{
@@ -89,10 +96,10 @@ function chain(name: string, rules: readonly Rule[], base?: ChainDefinition['bas
 }
 
 const port = [l4proto, dport];
-const overChain = (reason: LimitReason): string => `over-${reason}`;
+const overChain = (reason: RefusedReason): string => `over-${reason}`;
 
 /** Counts refusals, where the set has room, and refuses. */
-function refusing(reason: LimitReason): ChainDefinition {
+function refusing(reason: RefusedReason): ChainDefinition {
   const counting = families.map((family): Rule => {
     const key = [daddr(family), ...port, saddr(family)];
     return [matchFamily(family), updateSet(refusedSet(reason, family).name, key)];
@@ -103,29 +110,113 @@ function refusing(reason: LimitReason): ChainDefinition {
 /** Has the kernel track connections, which chains of type nat alone do not. */
 const toCheck: readonly Rule[] = [[stateNew, jump('check')]];
 
-/** All but the parts of Services. Node ports on loopback addresses have no limits. */
-export const content: OwnContent = {
-  sets: [
-    ...Object.values(frontendMaps),
-    ...limitReasons.flatMap((reason) => families.map((family) => refusedSet(reason, family))),
-  ].map(fieldsOf),
-  chains: [
-    chain('refuse', [[matchProtocol('TCP'), resetTCP], [rejectAny]]),
-    ...limitReasons.map(refusing),
-    chain('check', [
-      ...families.map((family): Rule => {
-        return [matchFamily(family), vmap([daddr(family), ...port], frontendMaps[family].name)];
+/** Reasons of refusals that a table with these bounds can have. */
+export function reasonsWith(bounds: Bounds | undefined): readonly RefusedReason[] {
+  const { client, namespace } = bounds ?? {};
+  return [
+    ...limitReasons,
+    ...(client === undefined ? [] : (['client_limit'] as const)),
+    ...(namespace === undefined ? [] : (['namespace_limit'] as const)),
+  ];
+}
+
+/**
+ * All but the parts of Services and namespaces. Node ports on loopback addresses have no limits.
+ * Undefined: settings bound nothing.
+ */
+export function contentWith(bounds: Bounds | undefined): OwnContent {
+  const reasons = reasonsWith(bounds);
+  const { client, exempt = [] } = bounds ?? {};
+  const ofClients = client && clientPart(client, exempt);
+  return {
+    sets: [
+      ...[
+        ...Object.values(frontendMaps),
+        ...reasons.flatMap((reason) => families.map((family) => refusedSet(reason, family))),
+      ].map(fieldsOf),
+      ...(ofClients?.sets ?? []),
+    ],
+    chains: [
+      chain('refuse', [[matchProtocol('TCP'), resetTCP], [rejectAny]]),
+      ...reasons.map(refusing),
+      ...(ofClients === undefined ? [] : [ofClients.chain]),
+      chain('check', [
+        ...families.map((family): Rule => {
+          return [matchFamily(family), vmap([daddr(family), ...port], frontendMaps[family].name)];
+        }),
+        ...families.map((family): Rule => {
+          const outside = matchCIDR('daddr', '!=', loopbackBlocks[family]);
+          const local = matchLocalAddress('daddr');
+          return [matchFamily(family), outside, local, vmap(port, frontendMaps.nodePort.name)];
+        }),
+      ]),
+      chain('prerouting', toCheck, baseChain('nat', NF_INET.PRE_ROUTING, priority)),
+      chain('output', toCheck, baseChain('nat', NF_INET.LOCAL_OUT, priority)),
+    ],
+  };
+}
+
+/** The kernel walks a list of as many connections, in which those of a client or namespace are. */
+const listMost = 64;
+/** After this time without a connection as many may come together as at first. */
+const boundForgottenMs = 120_000;
+
+/**
+ * Counts the open connections of a client or a namespace, in several lists: which one, the client's
+ * port says. Its lowest bit is left out, since Linux gives clients ports of one parity.
+ */
+function listsOf(open: number) {
+  const lists = 2 ** Math.ceil(Math.log2(Math.max(1, open / listMost)));
+  return {
+    bits: sportBits((lists - 1) << 1),
+    statement: connectionsOver(Math.max(1, Math.floor(open / lists))),
+  };
+}
+
+/** Bounds each client address but the node's, which its own programs and their probes have. */
+function clientPart(bound: Bound, exempt: Bounds['exempt']): Part {
+  const [over, { bits, statement }] = [goto(overChain('client_limit')), listsOf(bound.open)];
+  const definitions = families.map((family) => {
+    const [address, name] = [addressTypes[family], family.toLowerCase()];
+    const rate = {
+      ...{ ...set, name: `new-by-client-${name}`, key: [address], comment: 'client : rate' },
+      ...{ flags: NFT_SET.EVAL | NFT_SET.TIMEOUT, timeoutMs: boundForgottenMs },
+      statement: rateOver(bound.rate, bound.burst, bound.per),
+    };
+    const key = [address, 'inet_service'] as const;
+    const of = { name: `open-by-client-${name}`, comment: 'client : connections' };
+    const open = { ...set, ...of, key, flags: NFT_SET.EVAL, statement };
+    return { family, rate, open };
+  });
+  return {
+    sets: definitions.flatMap(({ open, rate }) => [rate, open].map(fieldsOf)),
+    chain: chain('client', [
+      [matchLocalAddress('saddr'), returnToCaller],
+      ...exempt.map((block): Rule => {
+        return [matchFamily(block.address.family), matchCIDR('saddr', '==', block), returnToCaller];
       }),
-      ...families.map((family): Rule => {
-        const outside = matchCIDR('daddr', '!=', loopbackBlocks[family]);
-        const local = matchLocalAddress('daddr');
-        return [matchFamily(family), outside, local, vmap(port, frontendMaps.nodePort.name)];
-      }),
+      ...definitions.flatMap(({ family, open, rate }): Rule[] => [
+        [matchFamily(family), updateSet(rate.name, [saddr(family)]), over],
+        [matchFamily(family), updateSet(open.name, [saddr(family), bits]), over],
+      ]),
     ]),
-    chain('prerouting', toCheck, baseChain('nat', NF_INET.PRE_ROUTING, priority)),
-    chain('output', toCheck, baseChain('nat', NF_INET.LOCAL_OUT, priority)),
-  ],
-};
+  };
+}
+
+/** Where packets to the Services of a namespace go: what bounds clients comes first. */
+export function partOfNamespace(name: string, { client, namespace }: Bounds): Part {
+  const rules: Rule[] = client === undefined ? [] : [[jump('client')]];
+  if (namespace === undefined) return { chain: chain('any-namespace', rules), sets: [] };
+  const { burst, open, per, rate } = namespace;
+  const own = ['namespace', open, rate, per, client === undefined ? 0 : 1, name].join('-');
+  const { bits, statement } = listsOf(open);
+  const of = { name: `open-${own}`, key: ['inet_service'], comment: '' } as const;
+  const connections = { ...set, ...of, flags: NFT_SET.EVAL, statement };
+  const over = goto(overChain('namespace_limit'));
+  rules.push([rateOver(rate, burst, per), over]);
+  rules.push([updateSet(connections.name, [bits]), over]);
+  return { chain: chain(own, rules), sets: [fieldsOf(connections)] };
+}
 
 /** A client's connections are in a list that the kernel walks: more of them than this are refused. */
 const ratePerClientMost = 500;
@@ -140,11 +231,17 @@ const rateForgottenMs = 10_000;
  * same whatever their number, while the kernel walks a list of `ct count` for each. Once a second
  * it removes those that have ended.
  */
-export function partOf(service: string, limits: Limits, of: readonly Family[]): Part {
+export function partOf(
+  service: string,
+  limits: Limits,
+  of: readonly Family[],
+  bounded?: Part,
+): Part {
   const values = limitReasons.map((reason) => limits[reason] ?? 0);
-  const name = ['limit', ...of, ...values, service].join('-');
+  const first = bounded === undefined ? [] : ['bounded'];
+  const name = [...first, 'limit', ...of, ...values, service].join('-');
   const sets: SetDefinition[] = [];
-  const rules: Rule[] = [];
+  const rules: Rule[] = bounded === undefined ? [] : [[jump(bounded.chain.name)]];
   const forFamily = (
     reason: LimitReason,
     family: Family,

@@ -8,17 +8,16 @@ import { eachEntry } from '../modes/nft-table/traffic.ts';
 import type { Count } from '../modes/traffic-counts.ts';
 import { Address, addressBytes, type Family, families, formatAddress } from '../net/address.ts';
 import type { Destination, FrontendsByFamily } from '../state/frontends-in-force.ts';
-import { type LimitReason, limitReasons, type Refused } from '../state/limits.ts';
+import type { Refused, RefusedReason } from '../state/limits.ts';
 import type { ServiceFollower } from '../state/store.ts';
 import { objectKey } from '../state/types.ts';
-import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { RecentResults } from '../time/recent.ts';
+import { ClientPods, type ClientPodsOptions } from './client-pods.ts';
 import { ownTable, refusedSet } from './layout.ts';
 
-export interface RefusalsOptions {
+export interface RefusalsOptions extends ClientPodsOptions {
   readonly kernel: Kernel;
-  readonly clock: Clock;
   readonly agent: { readonly engine: { readonly frontends: FrontendsByFamily } | undefined };
   /** Called when other clients of a Service than before are refused. */
   readonly problems: ServiceFollower;
@@ -29,8 +28,9 @@ const keepMs = 1000;
 
 export class Refusals {
   readonly #options: RefusalsOptions;
-  readonly #isAny: () => boolean;
+  readonly #reasons: () => readonly RefusedReason[];
   readonly #readings: RecentResults<void>;
+  readonly #pods: ClientPods;
   /** By set and key, as read last: clients that are not refused any more leave. */
   #seen = new Map<string, number>();
   /** Since this process looks, by reason and frontend. */
@@ -38,10 +38,11 @@ export class Refusals {
   /** By Service. */
   #refused: ReadonlyMap<string, readonly Refused[]> = new Map();
 
-  /** `isAny`: whether there may be a table. */
-  constructor(options: RefusalsOptions, isAny: () => boolean) {
+  /** `reasons`: those that the table has; none: there is no table. */
+  constructor(options: RefusalsOptions, reasons: () => readonly RefusedReason[]) {
     this.#options = options;
-    this.#isAny = isAny;
+    this.#reasons = reasons;
+    this.#pods = new ClientPods(options);
     this.#readings = new RecentResults({ keepMs, clock: options.clock });
   }
 
@@ -52,7 +53,8 @@ export class Refusals {
 
   /** The clients of a Service, as of the last reading. */
   of(service: string): readonly Refused[] {
-    return this.#refused.get(service) ?? [];
+    const refused = this.#refused.get(service) ?? [];
+    return refused.map((one) => ({ ...one, pod: this.#pods.of(one.client) }));
   }
 
   /** What was counted of a family, as of the last reading. */
@@ -63,14 +65,16 @@ export class Refusals {
   async #read(): Promise<void> {
     const seen = new Map<string, number>();
     const refused = new Map<string, Refused[]>();
-    for (const family of this.#isAny() ? families : []) {
-      for (const reason of limitReasons) await this.#readSet(family, reason, seen, refused);
+    for (const reason of this.#reasons()) {
+      for (const family of families) await this.#readSet(family, reason, seen, refused);
     }
     for (const [id, { destination }] of this.#totals) {
       const [family] = id.split(' ') as [Family];
       const { service } = this.#options.agent.engine?.frontends[family]?.at(destination) ?? {};
       if (service === '') this.#totals.delete(id);
     }
+    const worst = [...refused.values()].flat().sort((a, b) => b.packets - a.packets);
+    await this.#pods.find(new Set(worst.map(({ client }) => client)));
     const before = this.#refused;
     this.#seen = seen;
     this.#refused = refused;
@@ -82,7 +86,7 @@ export class Refusals {
 
   async #readSet(
     family: Family,
-    reason: LimitReason,
+    reason: RefusedReason,
     seen: Map<string, number>,
     refused: Map<string, Refused[]>,
   ): Promise<void> {

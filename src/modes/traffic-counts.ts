@@ -1,6 +1,6 @@
 /** Counts of traffic that a mode reads from the kernel. */
 import type { Destination } from '../state/frontends-in-force.ts';
-import { limitReasons } from '../state/limits.ts';
+import { refusedReasons } from '../state/limits.ts';
 
 /** Why a connection was refused. */
 export const refusalReasons = [
@@ -9,7 +9,7 @@ export const refusalReasons = [
   'source_ranges',
   'no_such_port',
   'no_such_service',
-  ...limitReasons,
+  ...refusedReasons,
 ] as const;
 export type RefusalReason = (typeof refusalReasons)[number];
 

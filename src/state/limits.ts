@@ -11,11 +11,23 @@ export const limitAnnotations = {
 export type LimitReason = keyof typeof limitAnnotations;
 export const limitReasons = Object.keys(limitAnnotations) as readonly LimitReason[];
 
+/** What limits connections, by the reason for a refusal: annotations, and settings. */
+export const limitNames = {
+  ...limitAnnotations,
+  client_limit: 'settings connectionLimits.client…',
+  namespace_limit: 'settings connectionLimits.namespace…',
+} as const;
+
+export type RefusedReason = keyof typeof limitNames;
+export const refusedReasons = Object.keys(limitNames) as readonly RefusedReason[];
+
 /** A client that was refused in the last two minutes. */
 export interface Refused {
-  readonly reason: LimitReason;
+  readonly reason: RefusedReason;
   readonly client: string;
   readonly packets: number;
+  /** `namespace/name`, as an EndpointSlice has it; undefined: not known. */
+  readonly pod?: string | undefined;
 }
 
 /** Those that a Service asks for. */

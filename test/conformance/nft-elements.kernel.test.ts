@@ -306,6 +306,7 @@ test('elements of a set with a counter count, and are known to a dump that expec
 test.each<[string, Statement]>([
   ['ct count over 3', connectionsOver(3)],
   ['limit rate over 50/second burst 50 packets', rateOver(50)],
+  ['limit rate over 50/minute burst 70 packets', rateOver(50, 70, 'minute')],
 ])('elements of a set have the statement %s, as nft writes it', async (words, statement) => {
   const { kernel, namespace } = await createKernel();
   await namespace.run('nft', ['-f', '-'], `table ip u { ${setOf(words)} }`);

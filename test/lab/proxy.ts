@@ -56,6 +56,10 @@ export interface ProxySettings {
   /** A setting of mode iptables. Default here: false, so that modes can be compared. */
   readonly localhostNodePorts?: boolean;
   readonly serviceLimits?: { readonly frontends: number; readonly namespaceFactor?: number };
+  readonly connectionLimits?: {
+    readonly clientConnections?: number;
+    readonly namespaceConnections?: number;
+  };
   readonly serviceMetrics?: boolean;
   /** Of the product. */
   readonly connectTime?: 'off' | 'host' | 'all';

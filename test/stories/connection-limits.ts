@@ -126,6 +126,37 @@ export function limitsIn(mode: Mode): void {
     await running.stop();
   });
 
+  test('settings limit each client and each namespace', long, async () => {
+    const own = objects({});
+    const start = (connectionLimits: object) =>
+      proxy.start(lab.node, { ...settings, connectionLimits }, own);
+    let running = await start({ clientConnections: 2 });
+    const openings = async (...flows: readonly (readonly [string, typeof web, string?])[]) => {
+      const kinds: string[] = [];
+      for (const [flow, to, from] of flows) kinds.push(await open(flow, to, from));
+      return kinds;
+    };
+    const other = CLIENT_OTHER_IP.IPv4;
+    expect(await openings(['a', web], ['b', free], ['c', nodePort], ['d', web, other])).toEqual([
+      'answered',
+      'answered',
+      'reset',
+      'answered',
+    ]);
+    expect(await refusalsOf(running)).toEqual({ client_limit: 1 });
+    await close('a', 'b', 'd');
+    await expect.poll(() => open('e'), long).toBe('answered');
+    await close('e');
+    await running.stop();
+    running = await start({ namespaceConnections: 2 });
+    expect(await openings(['f', web], ['g', free, other], ['h', nodePort])).toEqual([
+      ...['answered', 'answered', 'reset'],
+    ]);
+    expect(await refusalsOf(running)).toEqual({ namespace_limit: 1 });
+    await close('f', 'g');
+    await running.stop();
+  });
+
   test.each(['new_connections_per_second', 'new_connections_per_second_per_client'] as const)(
     'connections beyond %s are refused',
     long,

@@ -18,7 +18,7 @@ export interface Fault {
 /** The values of all settings by their paths, and those of feature gates as `gates`. */
 export type Values = Readonly<Record<string, unknown>>;
 
-type Check<T> = (value: T, all: Values) => readonly Fault[];
+export type Check<T> = (value: T, all: Values) => readonly Fault[];
 
 export interface Bounds {
   readonly min: number;

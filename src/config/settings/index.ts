@@ -3,7 +3,12 @@ import { serveSettings, sourceSettings } from './cluster.ts';
 import { ipvsSettings, modeSettings } from './modes.ts';
 import { loggingSettings, otherSettings, runSettings } from './other.ts';
 import type { ConfigPath, MadeOf, Setting, ValueByType } from './spec.ts';
-import { hostSettings, limitSettings, trafficSettings } from './traffic.ts';
+import {
+  connectionLimitSettings,
+  hostSettings,
+  limitSettings,
+  trafficSettings,
+} from './traffic.ts';
 
 const table = {
   ...runSettings,
@@ -13,6 +18,7 @@ const table = {
   ...ipvsSettings,
   ...trafficSettings,
   ...limitSettings,
+  ...connectionLimitSettings,
   ...hostSettings,
   ...loggingSettings,
   ...otherSettings,

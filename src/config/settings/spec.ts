@@ -35,7 +35,7 @@ export const flagGroups = {
   mode: 'Mode and rules',
   ipvs: 'Mode ipvs',
   traffic: 'Local traffic and node ports',
-  limits: 'Limits of one Service',
+  limits: 'Limits',
   host: 'Host',
   logging: 'Logging',
   other: 'Other',

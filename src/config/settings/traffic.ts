@@ -6,6 +6,7 @@ import {
   areClusterCIDRs,
   areNamespaces,
   areNodePortAddresses,
+  type Check,
   isDetectLocalMode,
   isGivenIn,
 } from './checks.ts';
@@ -126,6 +127,9 @@ const limit = <What extends Limit>(flag: string, what: What, meaning: string) =>
   });
 };
 
+/** The most open connections that rules can count without a long walk, and a part of all. */
+const [openMost, percentMost] = [1_000_000, 100];
+
 /** How much one Service may take. */
 export const limitSettings = grouped('limits', {
   'serviceLimits.frontends': limit(
@@ -163,6 +167,71 @@ export const limitSettings = grouped('limits', {
     'namespaceFactor',
     'A namespace may have this many times these limits, but for frontendEndpoints. ' +
       'Beyond it, each Service gets half, a quarter, down to a 64th.',
+  ),
+});
+
+const needsRules = 'needs connectTime off and no serviceProxyName';
+
+const isInRules: Check<number> = (most, { connectTime, serviceProxyName }) =>
+  most === 0 || (connectTime === 'off' && serviceProxyName === '')
+    ? []
+    : [{ shown: String(most), detail: needsRules }];
+
+const connectionLimit = <What extends string>(
+  flag: string,
+  what: What,
+  max: number,
+  meaning: string,
+) =>
+  int32(`${meaning} 0: no limit.`, {
+    flag,
+    config: `connectionLimits.${what}`,
+    bounds: { min: 0, max },
+    rules: needsRules,
+    check: isInRules,
+    errorPath: `ConnectionLimits.${what}`,
+    origin: 'own',
+    omitted: true,
+  });
+
+/** What connections to all Services together may take. */
+export const connectionLimitSettings = grouped('limits', {
+  'connectionLimits.clientConnections': connectionLimit(
+    'client-connections-max',
+    'clientConnections',
+    openMost,
+    'Open connections of one client address to Services (docs/connection-limits.md).',
+  ),
+  'connectionLimits.clientShare': connectionLimit(
+    'client-conntrack-share',
+    'clientShare',
+    percentMost,
+    'Percentage of connection tracking that such connections of one client address may fill.',
+  ),
+  'connectionLimits.namespaceConnections': connectionLimit(
+    'namespace-connections-max',
+    'namespaceConnections',
+    openMost,
+    'Open connections to the Services of one namespace.',
+  ),
+  'connectionLimits.namespaceShare': connectionLimit(
+    'namespace-conntrack-share',
+    'namespaceShare',
+    percentMost,
+    'Percentage of connection tracking that these may fill.',
+  ),
+  'connectionLimits.exemptClients': strings(
+    'Client addresses without such a limit; those of this node never have one.',
+    {
+      flag: 'connection-limits-exempt-clients',
+      config: 'connectionLimits.exemptClients',
+      make: toCIDRs,
+      rules: 'CIDRs',
+      check: areCIDRs,
+      errorPath: 'ConnectionLimits.ExemptClients',
+      origin: 'own',
+      omitted: true,
+    },
   ),
 });
 

@@ -118,7 +118,11 @@ class RulePrinter {
 
   /** A concatenation. */
   #words(values: readonly Value[]): string {
-    return values.map((one) => this.#selector(one).words).join(' . ');
+    const words = values.map((one) => {
+      const { kind, words } = this.#selector(one);
+      return one.kind === 'bitwise' ? `${words} & ${formatValue(kind, one.mask)}` : words;
+    });
+    return words.join(' . ');
   }
 
   #lookUp({ for: what, parts, set }: ClauseOf<'lookup'>): string {
@@ -184,8 +188,12 @@ function overWord(inverted: number): string {
 
 /** Of bytes, or for another time than a second: as far as that goes. */
 function printLimit({ burst, flags, rate, type, unit }: ClauseOf<'limit'>): string {
-  if (type !== 0 || unit !== 1) return '[ limit ]';
-  return `limit rate ${overWord(flags & NFT_LIMIT_F_INV)}${rate}/second burst ${burst} packets`;
+  const per = new Map([
+    [1, 'second'],
+    [60, 'minute'],
+  ]).get(unit);
+  if (type !== 0 || per === undefined) return '[ limit ]';
+  return `limit rate ${overWord(flags & NFT_LIMIT_F_INV)}${rate}/${per} burst ${burst} packets`;
 }
 
 function unturned(value: Value): Value {

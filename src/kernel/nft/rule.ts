@@ -112,6 +112,19 @@ export const sport: Selector = selector(1, (out, register) =>
   out.write('payload', { register, base: NFT_PAYLOAD.TRANSPORT_HEADER, offset: 0, length: 2 }),
 );
 
+/** `th sport & M` */
+export function sportBits(bits: number): Selector {
+  const mask = Uint8Array.of(bits >> 8, bits & 0xff);
+  return {
+    slots: 1,
+    load: (out, slot) => {
+      sport.load(out, slot);
+      const [source, destination] = [register(slot), register(slot)];
+      out.write('bitwise', { source, destination, length: 2, mask, xor: new Uint8Array(2) });
+    },
+  };
+}
+
 /** `numgen random mod N` */
 export function random(modulus: number): Selector {
   return selector(1, (out, register) =>

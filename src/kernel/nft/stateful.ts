@@ -12,8 +12,12 @@ export function connectionsOver(count: number): Statement {
   return (out) => void out.write('connlimit', { count, flags: NFT_CONNLIMIT_F_INV });
 }
 
-/** `limit rate over N/second burst N packets` */
-export function rateOver(rate: number): Statement {
-  const flags = NFT_LIMIT_F_INV;
-  return (out) => void out.write('limit', { rate, unit: 1, burst: rate, type: 0, flags });
+/** `limit rate over N/second burst N packets`, or over N/minute */
+export function rateOver(
+  rate: number,
+  burst = rate,
+  per: 'second' | 'minute' = 'second',
+): Statement {
+  const unit = per === 'second' ? 1 : 60;
+  return (out) => void out.write('limit', { rate, unit, burst, type: 0, flags: NFT_LIMIT_F_INV });
 }

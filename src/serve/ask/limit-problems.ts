@@ -1,6 +1,13 @@
 /** Limits of connections that clients exceed, or that are not in force; in sentences. */
 import { counted, firstNames } from '../../ask/words.ts';
-import { limitAnnotations, limitReasons } from '../../state/limits.ts';
+import {
+  limitAnnotations,
+  limitNames,
+  limitReasons,
+  type Refused,
+  type RefusedReason,
+  refusedReasons,
+} from '../../state/limits.ts';
 import type { Service } from '../../state/types.ts';
 import type { AgentState } from './agent-state.ts';
 import type { Problem } from './problem.ts';
@@ -13,23 +20,28 @@ export function limitProblems(
   service: Service,
 ): Problem[] {
   const { key, limits } = service;
-  if (limits === undefined) return [];
+  const asked: Partial<Record<RefusedReason, number>> = limits ?? {};
   const because = connectionLimits.obstacleOf(service);
   const problems: Problem[] = [];
   const add = (text: () => string): number => problems.push({ reason: 'connection_limits', text });
   if (because !== undefined) add(() => `Its connections are not limited as it asks: ${because}.`);
   const refused = connectionLimits.refusals.of(key);
-  for (const reason of limitReasons) {
+  for (const reason of refusedReasons) {
     const own = refused.filter((one) => one.reason === reason);
     if (own.length === 0) continue;
     add(() => {
       const worst = own.toSorted((a, b) => b.packets - a.packets).slice(0, namedMax);
-      const named = worst.map(({ client, packets }) => `${client} (${counted(packets, 'packet')})`);
-      const limit = `${limitAnnotations[reason]}: ${limits[reason] ?? 'as implied'}`;
+      const named = worst.map(nameOf);
+      const value = reason in limitAnnotations ? `: ${asked[reason] ?? 'as implied'}` : '';
+      const limit = `${limitNames[reason]}${value}`;
       return `Clients were refused in the last two minutes (${limit}): ${firstNames(named, own.length)}.`;
     });
   }
   return problems;
+}
+
+function nameOf({ client, packets, pod = 'not known' }: Refused): string {
+  return `${client} (pod ${pod}, ${counted(packets, 'packet')})`;
 }
 
 /** The limits of a Service, for people. */

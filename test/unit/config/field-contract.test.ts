@@ -236,6 +236,16 @@ const bounds: readonly (readonly [
     ['0', '1'],
     bad('ServiceLimits.namespaceFactor', not0, '-1'),
   ],
+  ...[
+    ['clientConnections', 1_000_000] as const,
+    ['clientShare', 100] as const,
+    ['namespaceConnections', 1_000_000] as const,
+    ['namespaceShare', 100] as const,
+  ].map(([what, most]): (typeof bounds)[number] => {
+    const within = `must be within the range [0, ${most}]`;
+    const errors = bad(`ConnectionLimits.${what}`, within, '-1', `${most + 1}`);
+    return [`connectionLimits.${what}`, '', ['0', `${most}`], errors];
+  }),
   ['udpIdleTimeout', 'mode: userspace', ['1ms'], bad('UDPIdleTimeout', above0, '-1s')],
   ['udpIdleTimeout', 'mode: iptables', ['-1s'], {}],
 ];

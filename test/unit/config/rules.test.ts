@@ -382,6 +382,17 @@ describe('the name of a second proxy', () => {
   });
 });
 
+describe('limits of clients and namespaces', () => {
+  test.each(['connectTime: host', 'mode: nftables\nserviceProxyName: blue'])(
+    'are rejected with %j, whose connections they do not see',
+    (line) => {
+      const file = (most: number) => `${line}\nconnectionLimits: { clientShare: ${most} }\n`;
+      expect(refusal(file(5))).toContain('5: needs connectTime off and no serviceProxyName');
+      expect(loadFile(file(0)).kind).toBe('run');
+    },
+  );
+});
+
 describe('the selector of pods that are excluded from connect time', () => {
   const accepted = [
     '',

@@ -1,11 +1,12 @@
 /** The table of limits on the fake kernel, from its making to its end. */
 import { afterEach, describe, expect, it } from 'vitest';
+import type { BoundSettings } from '../../../src/connection-limits/bounds.ts';
 import { ConnectionLimits } from '../../../src/connection-limits/connection-limits.ts';
 import { ownTable } from '../../../src/connection-limits/layout.ts';
 import { printRule } from '../../../src/kernel/nft/print-rule.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
-import type { Address } from '../../../src/net/address.ts';
+import { type Address, parseCIDR } from '../../../src/net/address.ts';
 import type { Limits } from '../../../src/state/limits.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
@@ -13,6 +14,13 @@ import { FakeKernel } from '../../fake/kernel.ts';
 import { address, context, ready, service, slice, slicePort } from '../state/build.ts';
 import { ToyClock } from '../sync/double.ts';
 
+const none: BoundSettings = {
+  clientConnections: 0,
+  clientShare: 0,
+  namespaceConnections: 0,
+  namespaceShare: 0,
+  exemptClients: [],
+};
 const inTable = { family: ownTable.family, table: ownTable.table };
 
 class World {
@@ -23,6 +31,11 @@ class World {
   readonly clock = new ToyClock();
   readonly limits: ConnectionLimits;
   nodePortAddresses: readonly Address[] | 'all' = 'all';
+  /** Of connection tracking. */
+  readonly files: Record<string, string> = {
+    '/proc/sys/net/netfilter/nf_conntrack_count': '0',
+    '/proc/sys/net/netfilter/nf_conntrack_max': '100000',
+  };
 
   constructor(kernel = new FakeKernel(), isSecond = false) {
     this.kernel = kernel;
@@ -44,9 +57,12 @@ class World {
         serviceKeys: function* () {
           yield* services.keys();
         },
+        slices: () => [slice({ '10.244.0.5': ready }, { ports: [slicePort('', 8080)] })],
       },
       agent: { families: [{ family: 'IPv4', desired }], engine: { setting, frontends: {} } },
       problems: { resolved() {} },
+      host: { read: (path) => this.files[path] },
+      source: { lookup: { podsOf: () => Promise.resolve(new Map([['10.244.0.5', 'cart-7']])) } },
       isSecond,
     });
     worlds.push(this);
@@ -79,7 +95,8 @@ class World {
     const { records } = await this.kernel.dump({ kind: 'rulesDump', ...inTable, chain: '' });
     const found: Record<string, string[]> = {};
     for (const one of records) {
-      if (one.kind !== 'rule' || !one.chain.startsWith('limit-')) continue;
+      if (one.kind !== 'rule' || !/^(bounded-)?limit-|^client$|^(any-)?namespace/.test(one.chain))
+        continue;
       found[one.chain] = [...(found[one.chain] ?? []), printRule(one.family, one.expressions)];
     }
     return found;
@@ -96,6 +113,13 @@ class World {
   async tables(): Promise<string[]> {
     const { records } = await this.kernel.dump({ kind: 'tablesDump', family: 0 });
     return records.flatMap((one) => (one.kind === 'table' ? [one.table] : []));
+  }
+
+  /** What each element of a set has. */
+  async statement(set: string): Promise<string> {
+    const { records } = await this.kernel.dump({ kind: 'setsDump', ...inTable });
+    const one = records.find((record) => record.kind === 'set' && record.set === set);
+    return one?.kind === 'set' ? printRule(ownTable.family, one.statement) : 'no such set';
   }
 
   async sets(): Promise<number> {
@@ -212,5 +236,91 @@ describe('limits of connections', () => {
       'Connection limits unavailable: another program made table inet fairlead-limits',
     ]);
     expect(world.limits.obstacleOf(world.services.get('default/web')!)).toMatch(/another program/);
+  });
+
+  it('by settings hold for all Services and end with them, without a write before', async () => {
+    const world = new World();
+    world.limits.choose(none);
+    await world.set('web', undefined);
+    expect(world.kernel.writes).toBe(0);
+    world.limits.choose({ ...none, clientConnections: 1000, namespaceShare: 10 });
+    await world.settled();
+    const ofNamespace = 'namespace-5000-1250-minute-1-default';
+    const exempt = 'fib saddr type local return';
+    const client = (key: string, set: string, nfproto: number): string =>
+      `meta nfproto ${nfproto} update @${set} { ${key} } goto over-client_limit`;
+    expect(await world.chains()).toEqual({
+      client: [
+        exempt,
+        client('ip saddr', 'new-by-client-ipv4', 2),
+        client('ip saddr . th sport & 30', 'open-by-client-ipv4', 2),
+        client('ip6 saddr', 'new-by-client-ipv6', 10),
+        client('ip6 saddr . th sport & 30', 'open-by-client-ipv6', 10),
+      ],
+      [ofNamespace]: [
+        'jump client',
+        'limit rate over 1250/minute burst 2500 packets goto over-namespace_limit',
+        `update @open-${ofNamespace} { th sport & 254 } goto over-namespace_limit`,
+      ],
+    });
+    expect(await world.statement('open-by-client-ipv4')).toBe('ct count over 62');
+    expect(await world.statement('new-by-client-ipv6')).toBe(
+      'limit rate over 1000/second burst 1000 packets',
+    );
+    expect([await world.count('services-ipv4'), await world.count('nodeports')]).toEqual([1, 1]);
+    await world.set('web', { max_connections: 3 });
+    const [first] = (await world.chains())['bounded-limit-IPv4-3-0-0-0-default/web']!;
+    expect(first).toBe(`jump ${ofNamespace}`);
+    await world.set('web', undefined);
+    const writes = world.kernel.commits;
+    await world.settled();
+    expect(world.kernel.commits).toBe(writes);
+    world.limits.choose(none);
+    await world.settled();
+    expect(await world.tables()).toEqual([]);
+  });
+
+  it('by settings leave out exempt clients, and follow the size of connection tracking', async () => {
+    const world = new World();
+    const exemptClients = [parseCIDR('10.9.0.0/16')!];
+    world.limits.choose({ ...none, clientShare: 1, exemptClients });
+    await world.set('web', undefined);
+    const chains = await world.chains();
+    expect(chains.client?.[1]).toBe('meta nfproto 2 ip saddr 10.9.0.0/16 return');
+    expect(chains['any-namespace']).toEqual(['jump client']);
+    expect(await world.statement('open-by-client-ipv4')).toBe('ct count over 62');
+    world.files['/proc/sys/net/netfilter/nf_conntrack_max'] = '40000';
+    await world.clock.pass(60_000);
+    await world.settled();
+    expect(await world.statement('open-by-client-ipv4')).toBe('ct count over 50');
+    expect(world.limits.findings).toEqual([]);
+    world.files['/proc/sys/net/netfilter/nf_conntrack_max'] = '0';
+    expect(world.limits.findings).toMatchObject([
+      { text: expect.stringContaining('no limit that could be shared') },
+    ]);
+  });
+
+  it('by settings outlive a restart with the same ones, and no other', async () => {
+    const first = new World();
+    first.limits.choose({ ...none, namespaceConnections: 100 });
+    await first.set('web', { max_connections: 3 });
+    await first.limits.close();
+    const commits = first.kernel.commits;
+    const next = async (namespaceConnections: number): Promise<void> => {
+      const world = new World(first.kernel);
+      for (const [key, one] of first.services) world.services.set(key, one);
+      for (const [key, one] of first.desired) world.desired.set(key, one);
+      world.limits.choose({ ...none, namespaceConnections });
+      await world.settled();
+      await world.limits.close();
+    };
+    await next(100);
+    expect(first.kernel.commits).toBe(commits);
+    await next(200);
+    expect(first.kernel.commits).toBe(commits + 1);
+    expect(Object.keys(await first.chains()).sort()).toEqual([
+      'bounded-limit-IPv4-3-0-0-0-default/web',
+      'namespace-200-200-second-0-default',
+    ]);
   });
 });
