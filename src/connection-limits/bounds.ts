@@ -1,8 +1,8 @@
 /**
  * What settings allow each client address, and each namespace, of connections to all Services. A
  * share of connection tracking bounds open connections by its half, and by the other half the new
- * ones of two minutes: for so long the kernel keeps a TCP connection that has ended
- * (nf_conntrack_tcp_timeout_time_wait), which does not count as open.
+ * ones of two minutes: the kernel keeps a TCP connection that has ended for this time
+ * (nf_conntrack_tcp_timeout_time_wait), and does not count it as open.
  */
 import type { CIDR } from '../net/address.ts';
 

@@ -132,7 +132,8 @@ export class ConnectionLimits implements ServiceFollower {
   obstacleOf({ key, limits }: Pick<Service, 'key' | 'limits'>): string | undefined {
     if (limits === undefined) return undefined;
     if (this.#obstacle !== undefined) return this.#obstacle;
-    if (this.#leftOut.has(key)) return 'other Services of its namespace have all room for limits';
+    if (this.#leftOut.has(key))
+      return 'other Services, above all of its namespace, have all room for limits';
     return countsOf(limits) ? this.#lack?.counts : undefined;
   }
 

@@ -4,11 +4,13 @@ import { type Elements, gotoEntry, type Part } from '../kernel/nft/own-table.ts'
 import { binary, destinationKey } from '../modes/elements.ts';
 import type { Environment } from '../modes/mode.ts';
 import type { Address } from '../net/address.ts';
+import { addCount } from '../net/counts.ts';
+import { levelWithin } from '../state/level.ts';
 import type { Limits } from '../state/limits.ts';
 import { isRefusal } from '../state/paths.ts';
 import type { DesiredFamily } from '../state/picked-services.ts';
 import { type Forwarding, type Frontend, forwardingKeys, type Service } from '../state/types.ts';
-import type { Pause } from '../time/pacer.ts';
+import { inTurns, type Pause } from '../time/pacer.ts';
 import type { Bounds } from './bounds.ts';
 import { frontendMaps, partOf, partOfNamespace } from './layout.ts';
 
@@ -22,8 +24,11 @@ interface Desired {
   readonly leftOut: ReadonlySet<string>;
 }
 
-/** What limits of one namespace take in the kernel: a connection is an element, a Service many. */
-const room = { ofNamespace: 200_000, service: 100 } as const;
+/**
+ * What limits of one namespace take in the kernel, and those of all: a connection is an element, a
+ * Service many.
+ */
+const room = { ofNamespace: 200_000, ofAll: 800_000, service: 100 } as const;
 
 /** `limits`: those of a Service that this kernel can keep. */
 export async function desiredOf(
@@ -35,7 +40,7 @@ export async function desiredOf(
 ): Promise<Desired> {
   const parts = new Map<string, Part>();
   const leftOut = new Set<string>();
-  const left = new Map<string, number>();
+  const left = await roomsOf(services, served, limits, pause);
   const chains = Object.values(frontendMaps).map(({ name }) => [name, new Map<string, string>()]);
   const entries = Object.fromEntries(chains) as Record<string, Map<string, string>>;
   for (const service of services) {
@@ -46,8 +51,7 @@ export async function desiredOf(
     const limited = isNone(own) ? undefined : partOf(key, own, families, bounded);
     if ((limited ?? bounded) === undefined) continue;
     const frontends = frontendsOf(service, served);
-    const cost = room.service + (own.max_connections ?? 0) * families.length + frontends.length;
-    const rest = (left.get(namespace) ?? room.ofNamespace) - cost;
+    const rest = (left.get(namespace) ?? 0) - costOf(service, own, frontends);
     const isLeftOut = limited !== undefined && rest < 0;
     if (isLeftOut) leftOut.add(key);
     else if (limited !== undefined) left.set(namespace, rest);
@@ -67,6 +71,28 @@ export async function desiredOf(
     return [name, new Set(Array.from(own, ([key, chain]) => gotoEntry(key, chain)))];
   });
   return { elements: { keys: Object.fromEntries(keys), devices: new Set(), parts }, leftOut };
+}
+
+/** What each namespace gets: where all ask for too much, those that ask for most get less. */
+async function roomsOf(
+  services: readonly Service[],
+  served: readonly Served[],
+  limits: (service: Service) => Limits,
+  pause: Pause,
+): Promise<Map<string, number>> {
+  const asked = new Map<string, number>();
+  await inTurns(services, pause, (service) => {
+    const own = limits(service);
+    if (isNone(own)) return;
+    addCount(asked, service.namespace, costOf(service, own, frontendsOf(service, served)));
+  });
+  const most = Array.from(asked.values(), (one) => Math.min(one, room.ofNamespace));
+  const share = Math.min(room.ofNamespace, levelWithin(most, room.ofAll));
+  return new Map(Array.from(asked.keys(), (namespace) => [namespace, share]));
+}
+
+function costOf({ clusterIPs }: Service, own: Limits, frontends: readonly Entrance[]): number {
+  return room.service + (own.max_connections ?? 0) * clusterIPs.length + frontends.length;
 }
 
 function isNone(limits: Limits): boolean {

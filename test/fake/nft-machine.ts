@@ -213,9 +213,19 @@ class Registers {
         return hit(expression, packet);
       case 'counter':
         return undefined;
+      case 'limit':
+      case 'connlimit':
+        return this.#stateful(expression);
       default:
         return unknown(expression);
     }
+  }
+
+  /** Whether more than one connection would be allowed; a rate always is. */
+  #stateful(statement: Expression): RuleResult {
+    if (statement.kind !== 'limit' && statement.kind !== 'connlimit') return unknown(statement);
+    const isOver = statement.kind === 'connlimit' && statement.count === 0;
+    return isOver === (statement.flags === 1) ? undefined : 'break';
   }
 
   /** Registers are numbered by 4 bytes from NFT_REG32_00, or by 16 from NFT_REG_1. */
@@ -300,9 +310,13 @@ class Registers {
 
   /** Packets write without a transaction. */
   #update(expression: Kind<'dynset'>): RuleResult {
-    if (expression.operation !== NFT_DYNSET_OP.UPDATE) unknown(expression);
-    if (this.#packet.isTrial) return undefined;
+    const { ADD, UPDATE } = NFT_DYNSET_OP;
+    if (expression.operation !== UPDATE && expression.operation !== ADD) unknown(expression);
     const { elements, fields } = this.#table.sets.get(expression.set) as NftSet;
+    const [statement] = ruleOf(fields.statement);
+    // Its connections have ended by the next packet, and no second is too short for one.
+    if (statement !== undefined && statement.kind !== 'counter') return this.#stateful(statement);
+    if (this.#packet.isTrial) return undefined;
     const element: Element = {
       key: this.#load(expression.key, fields.keyLength),
       flags: 0,

@@ -141,7 +141,7 @@ function configuration(mode: ModeName | '', rest: Raw = {}): Raw {
 export function randomConfiguration(mode: ModeName, random: Random): Raw {
   const has = (oneIn: number): boolean => random.below(oneIn) === 0;
   const masqueradeAll = has(2);
-  return configuration(random.pick([mode, mode, 'nftables', 'iptables', 'ipvs', '']), {
+  const chosen = configuration(random.pick([mode, mode, 'nftables', 'iptables', 'ipvs', '']), {
     nftables: { masqueradeAll, masqueradeBit: random.pick([14, 15]) },
     iptables: { masqueradeAll, localhostNodePorts: has(2) },
     ipvs: { scheduler: random.pick(['', 'rr', 'lc']) },
@@ -155,7 +155,16 @@ export function randomConfiguration(mode: ModeName, random: Random): Raw {
     ...(has(2) && { connectTime: random.pick(['host', 'all']) }),
     ...(has(2) && { fastPath: 'flowtable', fastPathPackets: random.pick([0, 20]) }),
   });
+  // Without a draw, so that seeds keep their worlds.
+  const isLimited = masqueradeAll && chosen.connectTime === undefined;
+  return { ...chosen, ...(isLimited && { connectionLimits }) };
 }
+
+/** Far more than clients ask for. */
+const connectionLimits = {
+  ...{ clientConnections: 100_000, namespaceConnections: 200_000 },
+  exemptClients: ['10.244.1.3/32'],
+};
 
 /**
  * The lock of the network namespace in memory, in place of an abstract Unix socket: `install` puts

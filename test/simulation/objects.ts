@@ -504,6 +504,18 @@ function detection(mode: 'eject' | 'observe'): Raw {
   return { 'fairlead.io/failure-detection': mode, 'fairlead.io/probe': 'tcp' };
 }
 
+/** Limits that no client reaches: what is beyond them, tests with real packets show. */
+function manyConnections(n: number): Raw {
+  const [total, perClient] = [
+    'fairlead.io/max-connections',
+    'fairlead.io/max-connections-per-client',
+  ];
+  const rate = 'fairlead.io/new-connections-per-second';
+  return n % 2 === 0
+    ? { [total]: '10000', [`${rate}-per-client`]: '1000000' }
+    : { [perClient]: '500', [rate]: '1000000' };
+}
+
 function randomService(n: number, random: Random, detected: Raw): Raw {
   const type = random.pick(['ClusterIP', 'ClusterIP', 'NodePort', 'LoadBalancer']);
   const families = random.pick([['IPv4'], ['IPv4', 'IPv6'], ['IPv6']]);
@@ -522,6 +534,8 @@ function randomService(n: number, random: Random, detected: Raw): Raw {
     ...detected,
     // Without a draw, so that seeds keep their worlds.
     ...(n % 2 === 0 && { 'fairlead.io/source-ranges': 'all' }),
+    ...(n % 3 === 0 && manyConnections(n)),
+    ...(n % 4 === 1 && { 'fairlead.io/max-connection-age': '1h' }),
     ...(chance(random, 5) && {
       'fairlead.io/balance': random.pick(['maglev', 'round-robin', 'random', 'poem']),
     }),

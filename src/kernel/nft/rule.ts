@@ -113,17 +113,16 @@ export const sport: Selector = selector(1, (out, register) =>
 );
 
 /** `th sport & M` */
-export function sportBits(bits: number): Selector {
-  const mask = Uint8Array.of(bits >> 8, bits & 0xff);
-  return {
-    slots: 1,
-    load: (out, slot) => {
-      sport.load(out, slot);
-      const [source, destination] = [register(slot), register(slot)];
-      out.write('bitwise', { source, destination, length: 2, mask, xor: new Uint8Array(2) });
-    },
-  };
-}
+export const sportBits = (bits: number): Selector =>
+  selector(1, (out, to) => {
+    out.write('payload', {
+      register: to,
+      base: NFT_PAYLOAD.TRANSPORT_HEADER,
+      offset: 0,
+      length: 2,
+    });
+    bitwise(out, Uint8Array.of(bits >> 8, bits & 0xff), new Uint8Array(2), to);
+  });
 
 /** `numgen random mod N` */
 export function random(modulus: number): Selector {
@@ -328,14 +327,8 @@ function maskFirstByte(out: Writer): void {
   bitwise(out, new Uint8Array(1), new Uint8Array(1));
 }
 
-function bitwise(out: Writer, mask: Uint8Array, xor: Uint8Array): void {
-  out.write('bitwise', {
-    source: register(0),
-    destination: register(0),
-    length: mask.length,
-    mask,
-    xor,
-  });
+function bitwise(out: Writer, mask: Uint8Array, xor: Uint8Array, at = register(0)): void {
+  out.write('bitwise', { source: at, destination: at, length: mask.length, mask, xor });
 }
 
 function compare(out: Writer, operator: '==' | '!=', data: Uint8Array): void {
@@ -488,11 +481,7 @@ export const statusUnconfirmed: Statement = (out) => {
 
 /** `ct status & (assured | dnat) == dnat`: translated, and not in use by both sides yet. */
 export const statusYoungDNAT: Statement = (out) => {
-  out.write('ctLoad', {
-    register: register(0),
-    key: NFT_CT.STATUS,
-    direction: IP_CT_DIR.NONE,
-  });
+  out.write('ctLoad', { register: register(0), key: NFT_CT.STATUS, direction: IP_CT_DIR.NONE });
   bitwise(out, word(IPS_ASSURED | IPS_DST_NAT), zeroWord);
   compare(out, '==', word(IPS_DST_NAT));
 };

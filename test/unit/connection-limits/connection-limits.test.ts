@@ -7,6 +7,7 @@ import { printRule } from '../../../src/kernel/nft/print-rule.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
 import { type Address, parseCIDR } from '../../../src/net/address.ts';
+import { addCount } from '../../../src/net/counts.ts';
 import type { Limits } from '../../../src/state/limits.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
@@ -69,18 +70,20 @@ class World {
   }
 
   /** A Service with these limits, and what is desired of it. */
-  async set(
-    name: string,
-    limits: Limits | undefined,
-    more: Parameters<typeof service>[0] = {},
-  ): Promise<void> {
+  async set(...[name, limits, more]: Parameters<World['add']>): Promise<void> {
+    const { key } = this.add(name, limits, more);
+    this.limits.resolved(key);
+    await this.settled();
+  }
+
+  /** The same, of which nothing is said yet. */
+  add(name: string, limits: Limits | undefined, more: Parameters<typeof service>[0] = {}): Service {
     const ports = [{ name: '', protocol: 'TCP', port: 80, nodePort: 30_080 } as const];
     const one = service({ namespace: 'default', name, ports, limits, ...more });
     this.services.set(one.key, one);
     const slices = [slice({ '10.244.0.5': ready }, { ports: [slicePort('', 8080)] })];
     for (const made of resolve(one, slices, context)) this.desired.set(made.key, made);
-    this.limits.resolved(one.key);
-    await this.settled();
+    return one;
   }
 
   async settled(): Promise<void> {
@@ -204,11 +207,29 @@ describe('limits of connections', () => {
     }
     const reasons = [...world.services.values()].map((one) => world.limits.obstacleOf(one));
     expect(reasons.filter((one) => one !== undefined)).toEqual([
-      'other Services of its namespace have all room for limits',
+      'other Services, above all of its namespace, have all room for limits',
     ]);
     expect(Object.keys(await world.chains())).toHaveLength(19);
     await world.set('other', most, { namespace: 'shop' });
     expect(world.limits.obstacleOf(world.services.get('shop/other')!)).toBeUndefined();
+  });
+
+  it('of all namespaces have bounded room together, of which small ones get what they ask for', async () => {
+    const world = new World();
+    const most = { max_connections: 10_000 };
+    const all = Array.from({ length: 5 * 19 }, (_, i) => [`s${i}`, `large-${i % 5}`] as const);
+    for (const [name, namespace] of [...all, ['one', 'small'] as const]) {
+      world.add(name, most, { namespace, clusterIPs: [`10.96.2.${world.services.size}`] });
+    }
+    world.limits.synced();
+    await world.settled();
+    const kept = new Map<string, number>();
+    for (const one of world.services.values()) {
+      if (world.limits.obstacleOf(one) === undefined) addCount(kept, one.namespace);
+    }
+    // Of 800,000 the small one takes 10,102, and each of the others a fifth of the rest.
+    const large = [0, 1, 2, 3, 4].map((i) => [`large-${i}`, 15]);
+    expect(Object.fromEntries(kept)).toEqual({ ...Object.fromEntries(large), small: 1 });
   });
 
   it('of the first proxy stay where a second one has no such Service, or one', async () => {
