@@ -96,6 +96,7 @@ function questionsAbout(services: ServiceList['items'], silentUrl: string): read
       ...often,
       paths: [`/fairlead/v1/service?namespace=${some!.namespace}&name=${some!.name}`],
     },
+    { name: 'problems', ...often, paths: ['/fairlead/v1/problems'] },
     { name: 'services, 500 a page', ...often, paths: ['/fairlead/v1/services'] },
     { name: 'explain', ...often, paths: [explain(some!)] },
     { name: 'explain, of 100', ...often, paths: services.map(explain) },

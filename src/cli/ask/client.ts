@@ -1,7 +1,6 @@
 /** Sends questions to the running process of this node. */
 import type { Answer, EndpointName, QueryName } from '../../ask/endpoints.ts';
 import { apiVersion, isPassedOn, pathOf } from '../../ask/paths.ts';
-import { openProof } from '../../host/asker.ts';
 import { readBody } from '../../source/kubernetes/json-body.ts';
 import { RefusedError, UnreachableError } from '../errors.ts';
 
@@ -19,7 +18,8 @@ export async function ask<Name extends EndpointName>(
   timeoutMs = patienceMs,
 ): Promise<Answer<Name>> {
   const given = new URLSearchParams(Object.entries(query) as [string, string][]);
-  const proof = isPassedOn(query) ? openProof() : undefined;
+  // The addon and node:crypto take 6 MB, and few questions need them.
+  const proof = isPassedOn(query) ? (await import('../../host/asker.ts')).openProof() : undefined;
   if (proof !== undefined) given.set('proof', proof.name);
   const url = `${server}${pathOf(name)}?${given}`;
   const { body, isJson, status } = await reply(url, server, timeoutMs).finally(proof?.close);

@@ -1,5 +1,5 @@
 /** Rules of other programs that stop connections to a Service, and those that do not. */
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { readClauses } from '../../../src/kernel/nft/clauses.ts';
 import { NF_INET } from '../../../src/kernel/nft/constants.ts';
 import {
@@ -478,6 +478,35 @@ it('is the same value as long as it has not changed, whatever else changes in th
   expect(await read()).toBe(first);
   await kernel.apply(table({ in: { ...forward, rules: [[tcp, drop]] } }));
   expect(await read()).not.toBe(first);
+});
+
+it('waits a second for a kernel that is busy, and then uses what was known before', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const kernel = new FakeKernel();
+  const { promise: free, resolve: release } = Promise.withResolvers<void>();
+  const foreignRules = new ForeignRules({
+    ...common,
+    clock: { now: () => 0 },
+    kernel: {
+      dump: (request, take) => free.then(() => kernel.dump(request, take)),
+      generation: () => kernel.generation(),
+    },
+    mode: { name: 'nftables' },
+    config: await configOf(),
+  });
+  await kernel.apply(table({ in: { ...forward, rules: [[to(endpoint), drop]] } }));
+  let answers = 0;
+  const refresh = (): void => void foreignRules.refresh().then(() => (answers += 1));
+  refresh();
+  await vi.advanceTimersByTimeAsync(999);
+  expect(answers).toBe(0);
+  await vi.advanceTimersByTimeAsync(1);
+  expect([answers, foreignRules.found.all]).toEqual([1, []]);
+  refresh();
+  release();
+  await vi.advanceTimersByTimeAsync(999);
+  expect([answers, foreignRules.found.all.length]).toEqual([2, 1]);
 });
 
 it('reads each chain once, however many jumps of other programs lead to it', () => {
