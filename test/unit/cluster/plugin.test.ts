@@ -58,6 +58,19 @@ describe('kubectl fairlead status', () => {
     expect(code).toBe(1);
   });
 
+  it('says of nodes that do not answer that the API has them as not ready', async () => {
+    const cluster = new PaperCluster().object('nodes', 'a Unknown\nb False\nc True\n');
+    for (const name of ['a', 'c']) cluster.script(name, 'echo "error: dead" >&2; exit 1');
+    cluster.node('b', statusReport());
+    const { stdout } = await cluster.ask('status', '--no-headers');
+    expect(rows(stdout).map((cells) => [cells[0], cells.at(-1)])).toEqual([
+      ['a', 'error: dead; the API has its node as not ready: look at its kubelet'],
+      ['c', 'error: dead'],
+      ['b', '10%'],
+      ['3 nodes, 1 answered, 2 to look at', '3 nodes, 1 answered, 2 to look at'],
+    ]);
+  });
+
   it('reports a timeout of a node that hangs, and shows the others', async () => {
     const cluster = new PaperCluster().node('a', statusReport()).script('b', 'exec sleep 600');
     const { code, stdout } = await cluster.ask('status', '--timeout=1', '--no-headers');
