@@ -32,29 +32,36 @@ export function keepOrder(previous: EndpointList, next: EndpointList): EndpointL
     from = hole + 1;
   }
   runs.push(previous.run(from, next.length - from));
-  const ordered = shared(orders, next, EndpointList.ofRuns(next.family, runs), sameValue);
+  const ordered = shared(next, EndpointList.ofRuns(next.family, runs), sameValue);
   if (next.length >= fewMovesMin) sources.set(ordered, next);
   return ordered;
 }
 
-/**
- * By a list, or a deal, what was made of it last: the ports of a Service share it, and what is made
- * of it for the one is made for the others.
- */
-const orders = new WeakMap<EndpointList, EndpointList>();
-const deals = new WeakMap<Deal, Deal>();
+type Shared = EndpointList | Deal;
 
-/** `made`, or what is equal and was made of `next` before. */
-function shared<T extends object>(
-  known: WeakMap<T, T>,
+/**
+ * By a list or deal that several ports of a Service share, what was made of it last: what is made
+ * for one port is made for the others. Others are not in it, because an entry for each would cost
+ * a fifth of a change.
+ */
+const made = new WeakMap<Shared, Shared | undefined>();
+
+/** Says that several ports share it. */
+export function share(one: Shared): void {
+  if (!made.has(one)) made.set(one, undefined);
+}
+
+/** `next`, or what is equal and was made of `from` before. */
+function shared<T extends Shared>(
+  from: T,
   next: T,
-  made: T,
   same: (a: T | undefined, b: T | undefined) => boolean,
 ): T {
-  const before = known.get(next);
-  if (before !== undefined && same(before, made)) return before;
-  known.set(next, made);
-  return made;
+  if (!made.has(from)) return next;
+  const before = made.get(from) as T | undefined;
+  if (before !== undefined && same(before, next)) return before;
+  made.set(from, next);
+  return next;
 }
 
 /** What it takes to get from one order to another. */
@@ -187,7 +194,7 @@ function dealInOrder(previous: Forwarding, { deal }: Forwarding): Deal | undefin
   const ordered = (pool: 'cluster' | 'local') => keepSlots(slotsOf(previous, pool), deal[pool]);
   const cluster = ordered('cluster');
   const local = deal.local === deal.cluster ? cluster : ordered('local');
-  return shared(deals, deal, { ...deal, cluster, local }, sameDeal);
+  return shared(deal, { ...deal, cluster, local }, sameDeal);
 }
 
 /** `next` with its lists in the order of `previous`, sharing lists that are equal. */

@@ -7,6 +7,7 @@ import { categorise, type Pools } from './categorise.ts';
 import { sameDeal, sameFrontends } from './equal.ts';
 import { type Candidates, sameCandidates } from './gathered.ts';
 import type { PortPolicy } from './paths.ts';
+import { share } from './pool.ts';
 import {
   type Forwarding,
   type Frontend,
@@ -64,7 +65,11 @@ export class PortSharing {
 
   pools(candidates: Candidates, policy: PortPolicy): Pools {
     const last = this.#last;
-    if (last?.candidates === candidates && last.policy === policy) return last.pools;
+    if (last?.candidates === candidates && last.policy === policy) {
+      const { cluster, local, serving } = last.pools;
+      for (const list of [cluster, local, serving]) share(list);
+      return last.pools;
+    }
     const pools = categorise(candidates, policy);
     this.#last = { candidates, policy, pools };
     return pools;
@@ -73,7 +78,10 @@ export class PortSharing {
   /** That of the last port that had one, where it is equal. */
   deal(next: Forwarding['deal']): Forwarding['deal'] {
     const last = this.#deal;
-    if (last !== undefined && sameDeal(last, next) && last.leftOut === next?.leftOut) return last;
+    if (last !== undefined && sameDeal(last, next) && last.leftOut === next?.leftOut) {
+      share(last);
+      return last;
+    }
     this.#deal = next;
     return next;
   }
