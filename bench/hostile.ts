@@ -152,7 +152,7 @@ async function beside(
   /** When the small Service changed; undefined: that is resolved. */
   let sinceMs: number | undefined;
   const waitedMs: number[] = [];
-  const tracked = new TrackedForwardings('IPv4');
+  const tracked = new TrackedForwardings('IPv4', { now: () => 0 });
   const family: Pick<FamilySync, 'changed' | 'desired' | 'family' | 'setDesired' | 'track'> = {
     family: 'IPv4',
     desired: tracked.desired,

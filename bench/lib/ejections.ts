@@ -43,7 +43,7 @@ export class DetectionStage {
 
   constructor(kernel: CountingKernel) {
     const { changes, state } = this;
-    const tracked = new TrackedForwardings('IPv4');
+    const tracked = new TrackedForwardings('IPv4', { now: () => 0 });
     const family: Pick<FamilySync, 'changed' | 'desired' | 'family' | 'setDesired' | 'track'> = {
       family: 'IPv4',
       desired: tracked.desired,

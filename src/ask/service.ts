@@ -120,6 +120,7 @@ const shownPort = object({
   port: field(count),
   family: field(familyName),
   state: field(stateName),
+  since: field(time, 'It has had this state.'),
   frontendCount: field(count),
   frontends: field(list(frontend)),
   endpointCount: field(count),

@@ -89,6 +89,7 @@ const setAside = object({
   port: field(text),
   protocol: field(protocolName),
   family: field(familyName),
+  since: field(time),
   error: field(text),
   attempts: field(count),
   retrySeconds: maybe(number, 'Until the next attempt. Absent: not before it changes.'),

@@ -19,8 +19,13 @@ export interface Change {
   readonly cause: Cause | undefined;
 }
 
+interface PlannedChange extends Change {
+  /** What was desired then; undefined: `next` is something else, until it is planned again. */
+  readonly desired: Forwarding | undefined;
+}
+
 /** Changes that come into force together, each Forwarding once, in the order of the last ones. */
-type PlannedChanges = Map<Tracked, Change>;
+type PlannedChanges = Map<Tracked, PlannedChange>;
 
 /** A batch that the kernel refused, or a Forwarding that could not be translated. */
 export interface Failure {
@@ -133,7 +138,8 @@ export class Applier {
     this.#parts.tracked.setPlanned(record, next);
     const earlier = this.#planned.get(record);
     if (earlier !== undefined) this.#planned.delete(record);
-    this.#planned.set(record, { record, next, cause: joined(earlier?.cause, cause) });
+    const desired = record.isDirty ? undefined : record.desired;
+    this.#planned.set(record, { record, next, desired, cause: joined(earlier?.cause, cause) });
   }
 
   /**
@@ -332,8 +338,9 @@ export class Applier {
     const { clock, newPacer, tracked } = this.#parts;
     const pacer = newPacer();
     let startedMs = clock.now();
-    for (const { record, next, cause } of changes.values()) {
+    for (const { record, next, desired, cause } of changes.values()) {
       const previous = tracked.setInForce(record, next);
+      tracked.acknowledged(record, desired);
       this.#applied({ record, previous, next, cause });
       if (!pacer.due) continue;
       this.#spentMs += clock.now() - startedMs;

@@ -135,11 +135,11 @@ export class Changes {
 
   readonly plan = (record: Tracked): void => {
     this.#hadLarge ||= this.dirty.isNextLarge;
-    const cause = this.dirty.take();
+    this.dirty.take();
     this.#notePlanned(serviceOf(record.key));
     const { desired, planned } = record;
     const next = desired && inOrderOf(planned, desired);
-    this.#handover.plan({ record, next, cause });
+    this.#handover.plan({ record, next, cause: record.takeCause() });
   };
 
   /** All that the sync is for is planned, also what came during it. */

@@ -4,19 +4,15 @@ import type { Forwarding } from '../state/types.ts';
 import { type Cause, joined } from './cause.ts';
 import type { Tracked } from './tracked.ts';
 
-/** Forwardings, and why each changed, where that is known. */
-export type Causes = Map<Tracked, Cause | undefined>;
-
 /**
  * What is marked of a Service, whose key it has. Most have one port, and need no Map of their own.
  * It costs what all that was marked costs until nothing is left.
  */
 interface Marked extends Pending {
-  /** The next Forwarding, and why it changed. */
+  /** The next Forwarding. */
   record: Tracked;
-  cause: Cause | undefined;
   /** Those after it. */
-  rest: Causes | undefined;
+  rest: Set<Tracked> | undefined;
 }
 
 /** The groups of `CostGroups` whose Services have small changes. */
@@ -46,7 +42,7 @@ export class DirtyForwardings {
 
   /** `Clock.now` when the change came that is next; undefined = nothing from outside is next. */
   get nextReceivedMs(): number | undefined {
-    return this.#services.next()?.cause?.receivedMs;
+    return this.#services.next()?.record.cause?.receivedMs;
   }
 
   /** Whether `next` and `take` leave Services out whose changes have many elements. */
@@ -69,29 +65,28 @@ export class DirtyForwardings {
    * and has to be hashed. Returns whether the change of the Service has few elements so far.
    */
   mark(record: Tracked, cause: Cause | undefined, service = serviceOf(record.key)): boolean {
+    record.cause = joined(record.cause, cause);
+    const isMarked = record.isDirty;
+    record.isDirty = true;
     const marked = this.#services.get(service);
     if (marked === undefined) {
       const cost = elementsOf(record);
-      this.#services.add({ key: service, record, cause, rest: undefined, cost, group: undefined });
+      this.#services.add({ key: service, record, rest: undefined, cost, group: undefined });
       return cost < smallMax;
     }
-    if (marked.record === record) marked.cause = joined(marked.cause, cause);
-    else {
-      marked.rest ??= new Map();
-      if (!marked.rest.has(record)) this.#services.grow(marked, elementsOf(record));
-      marked.rest.set(record, joined(marked.rest.get(record), cause));
+    if (!isMarked) {
+      marked.rest ??= new Set();
+      marked.rest.add(record);
+      this.#services.grow(marked, elementsOf(record));
     }
     return marked.cost < smallMax;
   }
 
-  has(record: Tracked): boolean {
-    const marked = this.#services.get(serviceOf(record.key));
-    return marked?.record === record || marked?.rest?.has(record) === true;
-  }
-
   delete(record: Tracked): void {
-    const marked = this.#services.get(serviceOf(record.key));
+    record.cause = undefined;
+    const marked = record.isDirty ? this.#services.get(serviceOf(record.key)) : undefined;
     if (marked === undefined) return;
+    record.isDirty = false;
     if (marked.record !== record) marked.rest?.delete(record);
     else if (!advance(marked)) this.#services.done(marked);
   }
@@ -101,35 +96,35 @@ export class DirtyForwardings {
     return this.#services.next(this.#groupsNow)?.record;
   }
 
-  /** Removes the next one and returns why it changed. Its Service goes to the end. */
-  take(): Cause | undefined {
+  /** Removes the next one. Its Service goes to the end. */
+  take(): void {
     const marked = this.#services.next(this.#groupsNow);
-    if (marked === undefined) return undefined;
-    const { cause, record } = marked;
+    if (marked === undefined) return;
+    const { record } = marked;
+    record.isDirty = false;
     this.#services.take(this.#groupsNow)(elementsOf(record));
     if (advance(marked)) this.#services.release(marked);
     else this.#services.done(marked);
-    return cause;
   }
 
   /** Removes and returns all. */
-  takeAll(): Causes {
-    const all: Causes = new Map();
+  takeAll(): readonly Tracked[] {
+    const all: Tracked[] = [];
     for (const marked of this.#services) {
-      all.set(marked.record, marked.cause);
-      for (const [other, why] of marked.rest ?? []) all.set(other, why);
+      all.push(marked.record, ...(marked.rest ?? []));
       this.#services.done(marked);
     }
+    for (const record of all) record.isDirty = false;
     return all;
   }
 }
 
 /** Goes to the Forwarding after the next one. Returns whether there is one. */
 function advance(marked: Marked): boolean {
-  const after = marked.rest?.entries().next().value;
+  const [after] = marked.rest ?? [];
   if (after === undefined) return false;
-  [marked.record, marked.cause] = after;
-  marked.rest!.delete(marked.record);
+  marked.record = after;
+  marked.rest!.delete(after);
   return true;
 }
 

@@ -17,7 +17,6 @@ import { Audit } from './audit.ts';
 import type { Cause } from './cause.ts';
 import { type Backlog, Changes } from './changes.ts';
 import { Damage } from './damage.ts';
-import type { Causes } from './dirty.ts';
 import { isDrift, type Purpose } from './events.ts';
 import type { ForwardingFollower } from './follower.ts';
 import { Handover, yieldRefused } from './handover.ts';
@@ -54,9 +53,6 @@ const stagedSyncsMax = 30;
  */
 type Phase = 'reading' | 'staged' | 'hooking' | 'live' | 'stopping';
 
-/** `set aside`: the kernel refuses it. */
-export type Status = 'in force' | 'waiting' | 'set aside';
-
 export class FamilySync {
   readonly family: Family;
   readonly #parts: Parts;
@@ -86,7 +82,7 @@ export class FamilySync {
   constructor(given: FamilySyncOptions) {
     const { planner, clock, environment, followers = [], settings } = given;
     this.family = planner.family;
-    this.#tracked = new TrackedForwardings(this.family);
+    this.#tracked = new TrackedForwardings(this.family, clock);
     this.#environment = environment;
     this.#followers = followers;
     this.#reports = new Reports(given);
@@ -128,10 +124,9 @@ export class FamilySync {
     return this.#quarantine;
   }
 
-  /** What has become of what is desired of the Forwarding. */
-  statusOf(key: string): Status {
-    if (this.#quarantine.get(key) !== undefined) return 'set aside';
-    return this.#tracked.isDone(key) ? 'in force' : 'waiting';
+  /** What has become of what is desired of the Forwarding; undefined: nothing is known of it. */
+  statusOf(key: string): Pick<Tracked, 'status' | 'sinceMs'> | undefined {
+    return this.#tracked.get(key);
   }
 
   get progress(): { readonly phase: Phase } & Backlog {
@@ -330,18 +325,21 @@ export class FamilySync {
   async #recover(): Promise<void> {
     const startedMs = this.#begin();
     const { purpose } = this.#recovery;
-    const causes = this.#changes.dirty.takeAll();
+    const dirty = this.#changes.dirty.takeAll();
     this.#recovery.begin();
     this.#tracked.beginRepair();
     this.#applier.forget();
-    const failure = await this.#repair(causes, purpose).catch(unknownFailure);
+    const failure = await this.#repair(purpose).catch(unknownFailure);
     this.#damage.spent(startedMs);
     if (failure === undefined && !this.#isStopping) {
       this.#publishDeleted();
       this.#damage.repaired();
       this.#recovery.succeeded();
     }
-    if (failure !== undefined) for (const [one, cause] of causes) this.#changes.mark(one, cause);
+    for (const record of dirty) {
+      if (failure !== undefined) this.#changes.mark(record, undefined);
+      else if (!record.isDirty) record.cause = undefined;
+    }
     await this.#finished(purpose, startedMs, failure);
   }
 
@@ -355,7 +353,7 @@ export class FamilySync {
     }
   }
 
-  async #repair(causes: Causes, purpose: Purpose): Promise<Failure | undefined> {
+  async #repair(purpose: Purpose): Promise<Failure | undefined> {
     this.#audit.reading();
     const { found, readAt } = await this.#snapshots.take();
     const writers = await this.#audit.writers();
@@ -368,8 +366,8 @@ export class FamilySync {
     await adoptAll(newPacer(), found, targets);
     await planner.changeEnvironment(this.#environment(), this.#pause());
     this.#leave(found, targets);
-    const work = { targets, causes, purpose };
-    const { drift, failure } = await repairAll(this.#applier, found, work, this.#pause());
+    const pause = this.#pause();
+    const { drift, failure } = await repairAll(this.#applier, found, targets, purpose, pause);
     const { family } = this;
     const by = this.#damage.takeCommitter();
     if (!isDrift(drift)) return failure;
@@ -446,7 +444,9 @@ export class FamilySync {
     for (const follower of this.#followers) follower.changed?.(previous, next, cause);
     if (next === undefined) this.#dropUnused(record);
     const restored = this.#quarantine.committed(record.key, next, record.desired);
-    if (restored === undefined || next === undefined) return;
+    if (restored === undefined) return;
+    this.#tracked.setStatus(record, next === undefined ? 'waiting' : 'in force');
+    if (next === undefined) return;
     const { attempts, forwarding } = restored;
     const { servicePort } = forwarding;
     const { observer } = this.#parts;
@@ -454,7 +454,7 @@ export class FamilySync {
   }
 
   #dropUnused(record: Tracked): void {
-    if (!this.#changes.dirty.has(record)) this.#tracked.drop(record);
+    if (!record.isDirty) this.#tracked.drop(record);
   }
 
   /**
@@ -510,6 +510,7 @@ export class FamilySync {
       purpose !== 'changes' && (inForce === undefined || earlier?.inForce !== undefined);
     const rest = { isLeft, inForce: inForce ?? (isLeft ? tried : undefined) };
     const quarantined = this.#quarantine.add(key, tried, failure, rest);
+    this.#tracked.setStatus(record, 'set aside');
     const retryMs = quarantined.retryAtMs - quarantined.failedAtMs;
     this.#parts.observer({ kind: 'quarantined', family: this.family, quarantined, retryMs });
   }

@@ -6,7 +6,6 @@ import type { Clock } from '../time/clock.ts';
 import type { Pacer, Pause } from '../time/pacer.ts';
 import type { RepairTime } from './after-failure.ts';
 import type { Applier, Failure } from './applier.ts';
-import type { Causes } from './dirty.ts';
 import { addDrift, type Purpose } from './events.ts';
 import type { Quarantined } from './quarantine.ts';
 import type { Tracked, TrackedForwardings } from './tracked.ts';
@@ -61,13 +60,6 @@ export class Recovery {
   }
 }
 
-/** What a repair brings into force, and why it changed, where that is known. */
-interface Targets {
-  readonly targets: ReadonlyMap<Tracked, Forwarding>;
-  readonly causes: Readonly<Causes>;
-  readonly purpose: Purpose;
-}
-
 /** The result of a repair. All that is not in `failure.lost` may be in force. */
 interface Repaired {
   readonly drift: Drift;
@@ -111,7 +103,8 @@ export async function adoptAll(
 export async function repairAll(
   applier: Applier,
   found: KernelState,
-  { causes, purpose, targets }: Targets,
+  targets: ReadonlyMap<Tracked, Forwarding>,
+  purpose: Purpose,
   pause: Pause,
 ): Promise<Repaired> {
   const repair = await found.restore(targets.values(), pause);
@@ -119,7 +112,7 @@ export async function repairAll(
   const plan = (record: Tracked): void => {
     const next = targets.get(record)!;
     drift = addDrift(drift, repair.compare(next));
-    applier.note({ record, next, cause: causes.get(record) });
+    applier.note({ record, next, cause: record.takeCause() });
   };
   const failure = await applier.drain(targets.keys(), { plan }, purpose);
   if (failure !== undefined || applier.stopping) return { drift, failure };

@@ -6,16 +6,17 @@ import type { Family } from '../net/address.ts';
 import { type FrontendKey, frontendKey } from '../state/frontend-key.ts';
 import { apiServers, ofSystem } from '../state/other-machines.ts';
 import { isElsewhere } from '../state/paths.ts';
-import { isSame } from '../state/pool.ts';
 import type { Forwarding, ForwardingsByKey, Frontend } from '../state/types.ts';
+import type { Clock } from '../time/clock.ts';
+import type { Cause } from './cause.ts';
+
+/** What has become of what is desired. `set aside`: the kernel refuses it. */
+export type Status = 'in force' | 'waiting' | 'set aside';
 
 /**
- * By a Forwarding in force, the desired one that is the same but for the order of its pools. That
- * is compared once.
+ * One Forwarding on its way into the kernel. Only its `TrackedForwardings` changes it, and
+ * `DirtyForwardings` whether it is to be planned.
  */
-const sameAs = new WeakMap<Forwarding, Forwarding>();
-
-/** One Forwarding on its way into the kernel. Only its `TrackedForwardings` changes it. */
 export class Tracked {
   readonly family: Family;
   /** `Forwarding.key` */
@@ -26,6 +27,13 @@ export class Tracked {
   planned: Forwarding | undefined = undefined;
   /** What the kernel has acknowledged. During a repair, what the repair has come to. */
   inForce: Forwarding | undefined = undefined;
+  status: Status = 'waiting';
+  /** `Clock.now` since when it has its status, in whole milliseconds. */
+  sinceMs = 0;
+  /** It is to be planned. */
+  isDirty = false;
+  /** Why, and since when, where that came from outside. */
+  cause: Cause | undefined = undefined;
   /** It held nothing, and is no longer the record of its key. */
   isDropped = false;
   /** What was in force before the repair that is under way or due, and may still be. */
@@ -35,10 +43,19 @@ export class Tracked {
     this.family = family;
     this.key = key;
   }
+
+  /** Returns why it is planned now. Of a change that came since, that is not known yet. */
+  takeCause(): Cause | undefined {
+    if (this.isDirty) return undefined;
+    const { cause } = this;
+    this.cause = undefined;
+    return cause;
+  }
 }
 
 export class TrackedForwardings {
   readonly #family: Family;
+  readonly #clock: Pick<Clock, 'now'>;
   readonly #records = new Map<string, Tracked>();
   readonly #leaving = new LeavingFrontends();
   readonly #sizes: Record<Form, number> = { desired: 0, inForce: 0 };
@@ -46,8 +63,9 @@ export class TrackedForwardings {
   readonly desired: ForwardingsByKey;
   readonly inForce: ForwardingsByKey;
 
-  constructor(family: Family) {
+  constructor(family: Family, clock: Pick<Clock, 'now'>) {
     this.#family = family;
+    this.#clock = clock;
     this.desired = new FormView('desired', this.#records, this.#sizes);
     this.inForce = new FormView('inForce', this.#records, this.#sizes);
   }
@@ -57,6 +75,7 @@ export class TrackedForwardings {
     let record = this.#records.get(key);
     if (record === undefined) {
       record = new Tracked(this.#family, key);
+      record.sinceMs = Math.round(this.#clock.now());
       this.#records.set(key, record);
     }
     return record;
@@ -81,6 +100,7 @@ export class TrackedForwardings {
     this.#sizes.desired += Number(next !== undefined) - Number(record.desired !== undefined);
     this.#countUnreached(record.desired, -1);
     this.#countUnreached(next, 1);
+    if (next !== record.desired && record.status === 'in force') this.setStatus(record, 'waiting');
     record.desired = next;
     if (record.planned !== undefined) this.#leaving.updateLater(record);
   }
@@ -116,6 +136,19 @@ export class TrackedForwardings {
     this.setPlanned(record, record.inForce);
   }
 
+  setStatus(record: Tracked, status: Status): void {
+    if (record.status === status) return;
+    record.status = status;
+    record.sinceMs = Math.round(this.#clock.now());
+  }
+
+  /** What is in force was planned when this was desired; undefined: it is something else. */
+  acknowledged(record: Tracked, desired: Forwarding | undefined): void {
+    if (record.status === 'set aside') return;
+    const isDone = desired !== undefined && desired === record.desired;
+    this.setStatus(record, isDone ? 'in force' : 'waiting');
+  }
+
   /** The kernel has acknowledged it. Returns what was in force of it until now. */
   setInForce(record: Tracked, next: Forwarding | undefined): Forwarding | undefined {
     const previous = record.inForce ?? record.before;
@@ -130,6 +163,7 @@ export class TrackedForwardings {
       record.before = record.inForce ?? record.before;
       record.planned = undefined;
       record.inForce = undefined;
+      if (record.status === 'in force') this.setStatus(record, 'waiting');
     }
     this.#leaving.clear();
     this.#sizes.inForce = 0;
@@ -147,16 +181,6 @@ export class TrackedForwardings {
     const { before, desired, inForce, key, planned } = record;
     if ((desired ?? planned ?? inForce ?? before) !== undefined) return;
     record.isDropped = this.#records.get(key) === record && this.#records.delete(key);
-  }
-
-  /** Whether something is desired of it, and in force. */
-  isDone(key: string): boolean {
-    const { desired, inForce } = this.#records.get(key) ?? {};
-    if (desired === undefined || inForce === undefined) return false;
-    if (desired === inForce || sameAs.get(inForce) === desired) return true;
-    if (!isSame(inForce, desired)) return false;
-    sameAs.set(inForce, desired);
-    return true;
   }
 
   /** Other Forwardings that are planned to have frontends of `next`; usually undefined: none. */

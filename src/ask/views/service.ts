@@ -115,10 +115,11 @@ export function serviceBlocks({ changes, portCount, ports }: ServiceAnswer): Blo
 }
 
 function portBlock(port: Port): Block {
-  const { cluster, endpointCount, family, kernel, local, remarks, state } = port;
+  const { cluster, endpointCount, family, kernel, local, remarks, since, state } = port;
+  const stated = state === 'in force' ? state : `${state} since ${since}`;
   return {
     title: `Port ${portTitle(port)} in ${family}`,
-    text: `${state}, ${Math.max(cluster, local)} of ${endpointCount} endpoints used`,
+    text: `${stated}, ${Math.max(cluster, local)} of ${endpointCount} endpoints used`,
     blocks: [
       ...(remarks.length > 0 ? [{ list: remarks }] : []),
       { table: frontendsTable(port) },

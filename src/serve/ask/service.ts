@@ -26,7 +26,7 @@ import { limitRemarks } from './limit-problems.ts';
 import { look } from './look.ts';
 import { lookedUpWithin } from './lookups.ts';
 import { portRemarks, rangeRemarks } from './port-remarks.ts';
-import { portState, stateOf } from './port-state.ts';
+import { portState, stateOf, timeOf } from './port-state.ts';
 import { isAsked, numberOf, Refusal } from './refusal.ts';
 import { noSuchPort, serviceNamed } from './service-names.ts';
 import { problemsOf, reasonsIn } from './service-problems.ts';
@@ -197,6 +197,7 @@ async function shownPort(
   const engine = agent.engine!;
   const sync = engine.families.find((one) => one.family === family)!;
   const inForce = sync.inForce.get(key);
+  const { status, sinceMs } = portState(agent, service.key, key, sync);
   const frontends = forwarding.frontends.slice(0, frontendsMax);
   const counted = traffic.find(
     (one) => one.family === family && one.port === port.name && one.protocol === port.protocol,
@@ -208,7 +209,8 @@ async function shownPort(
     protocol: port.protocol,
     port: port.port,
     family,
-    state: portState(agent, service.key, key, sync),
+    state: status,
+    since: timeOf(agent.clock, sinceMs),
     frontendCount: forwarding.frontends.length,
     frontends: frontends.map((one) => shownFrontend(engine, seen, one, held)),
     endpointCount: candidates.endpoints.length,

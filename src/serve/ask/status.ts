@@ -7,11 +7,13 @@ import { conntrackUse } from '../../host/conntrack.ts';
 import { resources } from '../../state/change.ts';
 import type { FamilySync } from '../../sync/family.ts';
 import type { Quarantined } from '../../sync/quarantine.ts';
+import type { Clock } from '../../time/clock.ts';
 import { connectTimeState } from '../connect-time-metrics.ts';
 import { seconds, staleAfterMs } from '../health-answer.ts';
 import { failureText } from '../refusal-text.ts';
 import type { AgentState } from './agent-state.ts';
 import type { FamilyHistory } from './event-history.ts';
+import { timeOf } from './port-state.ts';
 import { type Facts, statusProblems, statusRemarks } from './status-problems.ts';
 
 /** The most Service ports in quarantine that the answer lists. */
@@ -55,7 +57,7 @@ export function statusNow(agent: AgentState): Status {
       leftOutOf: agent.heapGuard.leftOut.namespaces(namespacesMax).map(([name]) => name),
       withProblems: agent.problemIndex.counts.services,
     },
-    setAside: aside.slice(0, asideMax).map(({ sync, entry }) => asideOf(sync, entry, clock.now())),
+    setAside: aside.slice(0, asideMax).map(({ sync, entry }) => asideOf(sync, entry, clock)),
     connectTime: connectTimeOf(agent),
     ...fastPathOf(agent),
     ...detectionOf(agent),
@@ -224,15 +226,17 @@ function lastDrift({ drift }: FamilyHistory): Status['families'][number]['lastDr
   };
 }
 
-function asideOf({ family }: FamilySync, entry: Quarantined, nowMs: number) {
+function asideOf(sync: FamilySync, entry: Quarantined, clock: Clock) {
   const { namespace, name, port, protocol } = entry.forwarding.servicePort;
+  const nowMs = clock.now();
   const retryMs = Math.max(0, entry.retryAtMs - nowMs);
   return {
     namespace,
     service: name,
     port,
     protocol,
-    family,
+    family: sync.family,
+    since: timeOf(clock, sync.statusOf(entry.key)?.sinceMs ?? nowMs),
     error: failureText(entry.failure),
     attempts: entry.attempts,
     retrySeconds: Number.isFinite(retryMs) ? seconds(retryMs) : undefined,

@@ -26,7 +26,7 @@ beforeEach(() => {
     ComponentFlagz: false,
     LoggingAlphaOptions: true,
   };
-  const { unreached } = new TrackedForwardings('IPv4');
+  const { unreached } = new TrackedForwardings('IPv4', { now: () => 0 });
   const families = [{ family: 'IPv4', desired: wanted, quarantined: { size: 1 }, unreached }];
   const agent: unknown = {
     config: { featureGates: gates },
@@ -385,7 +385,7 @@ describe('metrics of ports without local endpoints', () => {
       ...fields,
       loadBalancerIPs: [...('loadBalancerIPs' in fields ? fields.loadBalancerIPs : [])],
     };
-    const tracked = new TrackedForwardings('IPv4');
+    const tracked = new TrackedForwardings('IPv4', { now: () => 0 });
     const [one] = resolve(service(given), slices, context);
     for (const next of [one, one, undefined, one]) tracked.setDesired(tracked.at(one!.key), next);
     expect(tracked.unreached).toEqual(count);

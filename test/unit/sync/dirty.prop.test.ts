@@ -54,8 +54,7 @@ it('each dirty Service is processed, whatever is marked, deleted and taken in th
       };
       for (const { does, key } of all) {
         const next = dirty.next?.key;
-        for (const one of records.values())
-          expect(dirty.has(one)).toBe(model.keys.includes(one.key));
+        for (const one of records.values()) expect(one.isDirty).toBe(model.keys.includes(one.key));
         if (next === undefined) expect(model.keys).toEqual([]);
         else expect(model.firsts).toContain(next);
         expect(dirty.any).toBe(next !== undefined);
@@ -67,7 +66,7 @@ it('each dirty Service is processed, whatever is marked, deleted and taken in th
           dirty.delete(recordOf(key));
           model.delete(key);
         } else if (does === 'take all') {
-          const taken = Array.from(dirty.takeAll().keys(), (one) => one.key);
+          const taken = Array.from(dirty.takeAll(), (one) => one.key);
           expect(taken.sort()).toEqual(model.keys.sort());
           model.clear();
         } else {

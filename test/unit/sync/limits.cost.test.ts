@@ -14,7 +14,7 @@ import { ToyClock } from './double.ts';
 
 class Rig {
   readonly state = new ClusterState();
-  readonly tracked = new TrackedForwardings('IPv4');
+  readonly tracked = new TrackedForwardings('IPv4', { now: () => 0 });
   readonly events: SyncEvent[] = [];
   /** Keys with which `changed` was called. */
   readonly changed: string[] = [];

@@ -32,7 +32,7 @@ function free(forms: ReadonlyMap<string, readonly number[]>, of: string, wanted:
 
 it('a frontend that is planned for one Forwarding and desired of another has a holder', () => {
   const property = fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
-    const tracked = new TrackedForwardings('IPv4');
+    const tracked = new TrackedForwardings('IPv4', { now: () => 0 });
     const recordOf = (of: string): Tracked => tracked.at(forwarding(of, []).key);
     const desired = new Map<string, readonly number[]>();
     const planned = new Map<string, readonly number[]>();
@@ -91,7 +91,7 @@ it('a frontend that is planned for one Forwarding and desired of another has a h
 });
 
 it('a record is dropped only if it holds nothing', () => {
-  const tracked = new TrackedForwardings('IPv4');
+  const tracked = new TrackedForwardings('IPv4', { now: () => 0 });
   const web = forwarding('web', [80]);
   const record = tracked.at(web.key);
   tracked.setDesired(record, web);
@@ -111,7 +111,7 @@ it('a record is dropped only if it holds nothing', () => {
 });
 
 it('those are counted whose clients of a policy Local reach no endpoint', () => {
-  const tracked = new TrackedForwardings('IPv4');
+  const tracked = new TrackedForwardings('IPv4', { now: () => 0 });
   const record = tracked.at(some.key);
   const counts = (next: Forwarding | undefined) => {
     tracked.setDesired(record, next);

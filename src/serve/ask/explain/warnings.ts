@@ -24,7 +24,7 @@ export function isInForce(
   { agent, sync }: ExplainInput,
   { key, servicePort }: Forwarding,
 ): boolean {
-  return portState(agent, serviceKey(servicePort), key, sync) === 'in force';
+  return portState(agent, serviceKey(servicePort), key, sync).status === 'in force';
 }
 
 function starting({ sync }: ExplainInput): string[] {
