@@ -44,17 +44,15 @@ const silenceMs = 360_000;
 const lifetimeMs = 3_600_000;
 /** An event about a Service waits for a random part of this time. */
 const delayMs = 60_000;
-/** For each object and reason: the size of the burst, then one event per refill. */
-const burst = 5;
-const refillMs = 60_000;
 /**
- * For each namespace: how many requests may follow one another, then one per refill. A request for
- * an event that another node has created counts as one, and as twice as many each time in a row:
- * what a tenant changes must not become thousands of requests a second in a large cluster. After
- * `staleMs` an event is not sent any more, and what a namespace has paid for is forgotten.
+ * For each namespace, and for the Node: how many requests may follow one another, then one per
+ * refill. A request for an event that another node has created counts as one, and as twice as many
+ * each time in a row: what a tenant changes must not become thousands of requests a second in a
+ * large cluster. After `staleMs` an event is not sent any more, and what a namespace has paid for
+ * is forgotten.
  */
 const paces = { burst: 10, refillMs: 10_000, doublings: 6, staleMs: 900_000 } as const;
-/** The most events and buckets that are kept. */
+/** The most events that are kept. */
 const rememberedMax = 1000;
 /** The most events that may wait to be sent: of one namespace, and of all. */
 const waitingMax = { namespace: 100, all: 1000 } as const;
@@ -74,11 +72,6 @@ interface MutableEntry {
 
 export type Entry = Readonly<MutableEntry>;
 
-interface Bucket {
-  tokens: number;
-  filledMs: number;
-}
-
 /** What a namespace owes for its requests. */
 interface Debt {
   /** When all of them are paid for, at one request per refill. */
@@ -96,9 +89,6 @@ interface EventQueueOptions {
 export class EventQueue {
   readonly #options: EventQueueOptions;
   readonly #entries = new Map<string, MutableEntry>();
-  readonly #buckets = new Map<string, Bucket>();
-  /** Namespaces of which an event was sent, the last one at the end: all have their turn. */
-  readonly #served = new Set<string>();
   /** By namespace. */
   readonly #debts = new Map<string, Debt>();
 
@@ -114,38 +104,27 @@ export class EventQueue {
       known.lastMs = nowMs;
       return;
     }
-    const reason = this.#begin(key, event, nowMs);
-    if (reason !== undefined) this.#options.dropped(reason);
-  }
-
-  #begin(key: string, event: ClusterEvent, nowMs: number): DropReason | undefined {
-    if (!this.#pay(event, nowMs)) return 'rate-limited';
     this.#forget(nowMs);
     const namespace = namespaceOf(event);
-    if (!this.#hasRoom(namespace)) return 'too-many';
+    if (!this.#hasRoom(namespace)) {
+      this.#options.dropped('too-many');
+      return;
+    }
     const times = { firstMs: nowMs, lastMs: nowMs, dueMs: this.#firstDueMs(event, nowMs) };
     this.#entries.set(key, { event, namespace, name: this.#nameFor(event), ...times });
-    return undefined;
   }
 
   /**
-   * The event to send now: that of the namespace whose last turn is longest ago, and of these the
-   * one that has waited longest. A client may send five a second: without turns, those of one
-   * tenant would keep others waiting.
+   * The event to send now: that of the namespace that owes least, and of these the one that has
+   * waited longest. A client may send five a second: without turns, those of one tenant would keep
+   * others waiting.
    */
   next(nowMs: number): Entry | undefined {
-    const firsts = new Map<string, Waiting>();
+    let next: Waiting | undefined;
     for (const one of this.#entries.values()) {
       if (!isWaiting(one) || this.#dueMs(one) > nowMs) continue;
-      const first = firsts.get(one.namespace);
-      if (first === undefined || one.dueMs < first.dueMs) firsts.set(one.namespace, one);
+      if (next === undefined || this.#order(one, next) < 0) next = one;
     }
-    let next: Waiting | undefined;
-    for (const [namespace, one] of firsts) {
-      if (this.#served.has(namespace)) continue;
-      if (next === undefined || one.dueMs < next.dueMs) next = one;
-    }
-    for (const namespace of this.#served) next ??= firsts.get(namespace);
     return next;
   }
 
@@ -174,22 +153,22 @@ export class EventQueue {
   }
 
   #hadTurn(namespace: string, nowMs: number, how?: 'in vain'): void {
-    this.#served.delete(namespace);
-    this.#served.add(namespace);
-    const [first = ''] = this.#served;
-    if (this.#served.size > rememberedMax) this.#served.delete(first);
-    // Those about the Node are this process's own.
-    if (namespace === '') return;
     const { paidMs, inVain } = this.#debts.get(namespace) ?? { paidMs: nowMs, inVain: 0 };
     const owedMs = Math.max(nowMs, paidMs) + paces.refillMs * (how === undefined ? 1 : 2 ** inVain);
     const next = how === undefined ? 0 : Math.min(inVain + 1, paces.doublings);
     this.#debts.set(namespace, { paidMs: owedMs, inVain: next });
   }
 
-  #dueMs({ dueMs, namespace }: Waiting): number {
-    const debt = this.#debts.get(namespace);
-    if (debt === undefined) return dueMs;
-    return Math.max(dueMs, debt.paidMs - (paces.burst - 1) * paces.refillMs);
+  #paidMs({ namespace }: Entry): number {
+    return this.#debts.get(namespace)?.paidMs ?? 0;
+  }
+
+  #order(a: Waiting, b: Waiting): number {
+    return this.#paidMs(a) - this.#paidMs(b) || a.dueMs - b.dueMs;
+  }
+
+  #dueMs(one: Waiting): number {
+    return Math.max(one.dueMs, this.#paidMs(one) - (paces.burst - 1) * paces.refillMs);
   }
 
   /** Whether another event of the namespace may wait. */
@@ -203,30 +182,15 @@ export class EventQueue {
     return own < waitingMax.namespace && all < waitingMax.all;
   }
 
-  /** Takes a token from the object's and reason's bucket, if there is one. */
-  #pay({ regarding, reason }: ClusterEvent, nowMs: number): boolean {
-    const key = JSON.stringify([regarding, reason]);
-    const { tokens, filledMs } = this.#buckets.get(key) ?? { tokens: burst, filledMs: nowMs };
-    const filled = Math.min(burst, tokens + (nowMs - filledMs) / refillMs);
-    const paid = filled >= 1;
-    this.#buckets.delete(key);
-    this.#buckets.set(key, { tokens: paid ? filled - 1 : filled, filledMs: nowMs });
-    return paid;
-  }
-
   /** Drops events that were not repeated for long, and then the oldest ones. */
   #forget(nowMs: number): void {
     for (const [key, one] of this.#entries) {
       const silentMs = nowMs - one.lastMs;
       if (isWaiting(one)) {
-        if (one.namespace === '' || silentMs < paces.staleMs) continue;
+        if (silentMs < paces.staleMs) continue;
         this.#options.dropped('rate-limited');
       } else if (silentMs < silenceMs && this.#entries.size < rememberedMax) continue;
       this.#entries.delete(key);
-    }
-    for (const [key, { filledMs }] of this.#buckets) {
-      const full = nowMs - filledMs >= burst * refillMs;
-      if (full || this.#buckets.size > rememberedMax) this.#buckets.delete(key);
     }
     for (const [namespace, { paidMs }] of this.#debts) {
       if (nowMs - paidMs >= paces.staleMs) this.#debts.delete(namespace);

@@ -52,13 +52,12 @@ export class LineFramer {
 export class ListSplitter {
   readonly #item: Chunks;
   readonly #envelope = new Chunks(envelopeBytesMax);
-  /** The current position: around the items, between them, or inside one. */
-  #part: 'envelope' | 'items' | 'item' = 'envelope';
-  /** Open braces and brackets, within the envelope or the item. */
+  /** Open braces and brackets: 1 in the list, 2 between its items, more inside one. */
   #depth = 0;
   #inString = false;
   #escaped = false;
-  /** The last string at depth 1 of the envelope, when it may be the key `items`. */
+  #inItems = false;
+  /** The last string at depth 1, when it may be the key `items`, and colons after it. */
   #key = '';
   #itemsSeen = false;
 
@@ -68,26 +67,43 @@ export class ListSplitter {
 
   /** The items that end in this chunk. Throws a StreamError if this is not a list. */
   *push(chunk: Buffer): Generator<Framed> {
-    let at = 0;
-    while (at < chunk.length) {
-      const start = at;
-      if (this.#part === 'items') {
-        at = this.#betweenItems(chunk, at);
-        continue;
-      }
-      const inItem = this.#part === 'item';
-      at = inItem ? this.#toItemEnd(chunk, at) : this.#toItemsStart(chunk, at);
-      const part = chunk.subarray(start, at);
-      if (!inItem) {
-        this.#envelope.add(part);
-        if (this.#envelope.isOversized) throw notAList();
-      } else if (this.#depth > 0) {
-        this.#item.add(part);
-      } else {
-        this.#part = 'items';
-        yield this.#item.end(part);
+    /** Where the item begins, or what is around the items. */
+    let start = 0;
+    let depth = this.#depth;
+    let inItems = this.#inItems;
+    let at = this.#inString ? this.#throughString(chunk, 0, depth) + 1 : 0;
+    for (; at < chunk.length; at += 1) {
+      const byte = chunk[at]!;
+      if (byte === quote && !(inItems && depth === 2)) {
+        if (depth === 1) this.#key = '';
+        at = this.#throughString(chunk, at + 1, depth);
+      } else if (byte === openBrace || byte === openBracket) {
+        depth += 1;
+        if (inItems && depth === 3) {
+          if (byte === openBracket) throw notAnObject();
+          start = at;
+        } else if (depth === 2 && byte === openBracket && this.#key === 'items:') {
+          this.#beginItems(chunk.subarray(start, at + 1));
+          inItems = true;
+        }
+      } else if (byte === closeBrace || byte === closeBracket) {
+        depth -= 1;
+        if (!inItems || depth > 2) continue;
+        if (depth === 2) yield this.#item.end(chunk.subarray(start, at + 1));
+        inItems = depth === 2;
+        start = at;
+      } else if (inItems) {
+        if (depth === 2 && byte !== comma && byte > 0x20) throw notAnObject();
+      } else if (depth === 1) {
+        // One more character than the key has, so that `items::` is not the key.
+        if (byte === colon && this.#key.length <= 'items:'.length) this.#key += ':';
+        if (byte === comma) this.#key = '';
       }
     }
+    this.#depth = depth;
+    this.#inItems = inItems;
+    if (!inItems) this.#addToEnvelope(chunk.subarray(start));
+    else if (depth > 2) this.#item.add(chunk.subarray(start));
   }
 
   /**
@@ -95,7 +111,7 @@ export class ListSplitter {
    */
   envelope(): unknown {
     const text = this.#envelope.take();
-    if (text === 'oversized' || this.#part !== 'envelope' || this.#depth !== 0) {
+    if (text === 'oversized' || this.#inItems || this.#depth !== 0) {
       throw new StreamError('cut', 'the list ended in the middle');
     }
     try {
@@ -105,90 +121,38 @@ export class ListSplitter {
     }
   }
 
-  /** Index after the byte that ends the item, or the end of the chunk. */
-  #toItemEnd(chunk: Buffer, from: number): number {
-    let { length: end } = chunk;
-    let depth = this.#depth;
-    let inString = this.#inString;
+  /** Index of the quote that ends the string, or the end of the chunk. */
+  #throughString(chunk: Buffer, from: number, depth: number): number {
     let escaped = this.#escaped;
-    for (let at = from; at < end; at += 1) {
+    let at = from;
+    for (; at < chunk.length; at += 1) {
       const byte = chunk[at]!;
-      if (inString) {
-        if (escaped) escaped = false;
-        else if (byte === backslash) escaped = true;
-        else if (byte === quote) inString = false;
-      } else if (byte === quote) {
-        inString = true;
-      } else if (byte === openBrace || byte === openBracket) {
-        depth += 1;
-      } else if (byte === closeBrace || byte === closeBracket) {
-        depth -= 1;
-        if (depth === 0) end = at + 1;
+      if (escaped) escaped = false;
+      else if (byte === backslash) escaped = true;
+      else if (byte === quote) break;
+      else if (depth === 1 && this.#key.length < 'items:'.length) {
+        this.#key += String.fromCharCode(byte);
       }
     }
-    this.#depth = depth;
-    this.#inString = inString;
     this.#escaped = escaped;
-    return end;
+    this.#inString = at === chunk.length;
+    return at;
   }
 
-  #betweenItems(chunk: Buffer, at: number): number {
-    const byte = chunk[at]!;
-    if (byte === openBrace) {
-      this.#part = 'item';
-      this.#depth = 0;
-      return at;
-    }
-    if (byte === closeBracket) {
-      // Back to depth 1, the list object; the bracket itself completes `"items":[]`.
-      this.#part = 'envelope';
-      this.#depth = 2;
-      return at;
-    }
-    if (byte === comma || byte <= 0x20) return at + 1;
-    throw new StreamError('garbage', 'an item of the list is not an object');
+  #beginItems(before: Buffer): void {
+    if (this.#itemsSeen) throw new StreamError('garbage', 'the list has its items twice');
+    this.#addToEnvelope(before);
+    this.#itemsSeen = true;
   }
 
-  /** Index after the bracket that opens the items, or the end of the chunk. */
-  #toItemsStart(chunk: Buffer, from: number): number {
-    for (let at = from; at < chunk.length; at += 1) {
-      const byte = chunk[at]!;
-      if (this.#inString) {
-        this.#inEnvelopeString(byte);
-      } else if (byte === quote) {
-        this.#inString = true;
-        if (this.#depth === 1) this.#key = '';
-      } else if (byte === openBrace || byte === openBracket) {
-        this.#depth += 1;
-        if (this.#depth === 2 && byte === openBracket && this.#key === 'items:') {
-          if (this.#itemsSeen) throw new StreamError('garbage', 'the list has its items twice');
-          this.#itemsSeen = true;
-          this.#part = 'items';
-          return at + 1;
-        }
-      } else if (byte === closeBrace || byte === closeBracket) {
-        this.#depth -= 1;
-      } else if (byte === colon && this.#depth === 1) {
-        // One more character than the key has, so that `items::` is not the key.
-        if (this.#key.length <= 'items:'.length) this.#key += ':';
-      } else if (byte === comma && this.#depth === 1) {
-        this.#key = '';
-      }
-    }
-    return chunk.length;
+  #addToEnvelope(part: Buffer): void {
+    this.#envelope.add(part);
+    if (this.#envelope.isOversized) throw notAList();
   }
+}
 
-  #inEnvelopeString(byte: number): void {
-    if (this.#escaped) {
-      this.#escaped = false;
-    } else if (byte === backslash) {
-      this.#escaped = true;
-    } else if (byte === quote) {
-      this.#inString = false;
-    } else if (this.#depth === 1 && this.#key.length < 'items:'.length) {
-      this.#key += String.fromCharCode(byte);
-    }
-  }
+function notAnObject(): StreamError {
+  return new StreamError('garbage', 'an item of the list is not an object');
 }
 
 function notAList(): StreamError {

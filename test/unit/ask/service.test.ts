@@ -315,6 +315,7 @@ describe('fairlead service show', () => {
     await quiet();
     const { body } = await asked(app, 'service', '?name=web');
     expect([body.state, body.ports[0].state]).toEqual(['set aside', 'set aside']);
+    expect(body.ports[0].since).toBe(new Date(app.clock.wallMs()).toISOString());
     expect(body.problems).toEqual([
       expect.stringMatching(/^The kernel refuses ns\/web:http in IPv4: .*EINVAL.*; nothing of it/),
     ]);

@@ -140,7 +140,10 @@ describe('fairlead status', () => {
     const { body } = await asked(app, 'status');
     expect(body.problems).toEqual(['The kernel refuses 1 Service port.']);
     expect(body.setAside).toMatchObject([
-      { namespace: 'ns', service: 'other', earlierInForce: false },
+      {
+        ...{ namespace: 'ns', service: 'other', earlierInForce: false },
+        since: new Date(app.clock.wallMs()).toISOString(),
+      },
     ]);
   });
 

@@ -70,21 +70,6 @@ describe('repeated Events', () => {
   });
 });
 
-describe('an object with many Events', () => {
-  it('gets five Events of a reason, and one more per minute; others get theirs', () => {
-    const series = new Kept();
-    const tell = (note: number, nowMs: number) => series.add(conflict('web', `${note}`), nowMs);
-    const sent = Array.from({ length: 8 }, (_, i) => tell(i, 0));
-    expect(sent.filter((dropped) => dropped === undefined)).toHaveLength(5);
-    expect(sent.slice(5)).toEqual(['rate-limited', 'rate-limited', 'rate-limited']);
-    expect(series.add(conflict('other'), 0)).toBeUndefined();
-    expect(series.add({ ...conflict('web', 'x'), reason: 'SetAside' }, 0)).toBeUndefined();
-    expect(tell(10, minuteMs)).toBeUndefined();
-    expect(tell(11, minuteMs)).toBe('rate-limited');
-    expect(tell(12, 10 * minuteMs)).toBeUndefined();
-  });
-});
-
 describe('the memory of Events', () => {
   it('has at most 100 Events of a namespace that cannot be sent', () => {
     const series = new Kept();
@@ -135,6 +120,13 @@ describe('a namespace with very many Events', () => {
       series.add(conflict(`more-${i}`, '', 'tenant'), 2000);
     }
     expect(sent).toEqual(['tenant', 'shop', 'node', 'tenant', 'tenant']);
+  });
+
+  it('has its turn by the event that has waited longest', () => {
+    const series = new Kept();
+    series.add(conflict('late'), 100);
+    series.add(conflict('early'), 50);
+    expect(series.next(200)?.event).toEqual(conflict('early'));
   });
 
   it('has ten requests, and then one every ten seconds; others have theirs', () => {
