@@ -1,5 +1,7 @@
 /** Whether two nodes have the same configuration, in one word. */
+
 import { createHash } from 'node:crypto';
+import { madeAt } from '../net/made-at.ts';
 import type { Config } from './config.ts';
 
 const digits = 12;
@@ -12,10 +14,8 @@ const known = new WeakMap<Config['document'], string>();
  * `hostnameOverride`: that one differs from node to node.
  */
 export function configHash({ document }: Pick<Config, 'document'>): string {
-  const before = known.get(document);
-  if (before !== undefined) return before;
-  const { hostnameOverride: _, ...common } = document;
-  const hash = createHash('sha256').update(JSON.stringify(common)).digest('hex').slice(0, digits);
-  known.set(document, hash);
-  return hash;
+  return madeAt(known, document, () => {
+    const { hostnameOverride: _, ...common } = document;
+    return createHash('sha256').update(JSON.stringify(common)).digest('hex').slice(0, digits);
+  });
 }

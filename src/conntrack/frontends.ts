@@ -1,4 +1,5 @@
 import type { EndpointKey } from '../net/endpoint-list.ts';
+import { madeAt } from '../net/made-at.ts';
 import type { FrontendKey } from '../state/frontend-key.ts';
 import { noEndpoints } from './policy.ts';
 
@@ -84,12 +85,7 @@ export class SuspectFrontends {
   #join(known: ReadonlySet<EndpointKey>, lost: ReadonlySet<EndpointKey>): ReadonlySet<EndpointKey> {
     if (this.#joinedWith !== lost) this.#joined = new Map();
     this.#joinedWith = lost;
-    let all = this.#joined.get(known);
-    if (all === undefined) {
-      all = lastOf(new Set([...known, ...lost]));
-      this.#joined.set(known, all);
-    }
-    return all;
+    return madeAt(this.#joined, known, () => lastOf(new Set([...known, ...lost])));
   }
 }
 

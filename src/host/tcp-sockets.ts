@@ -2,10 +2,11 @@
 import type { Address } from '../net/address.ts';
 import type { ReadableFiles } from './files.ts';
 
-interface TCPSocket {
+export interface TCPSocket {
   readonly port: number;
   /** In hexadecimal digits, as `hexOf` writes them. */
   readonly address: string;
+  readonly inode: string;
   readonly peerPort: number;
   readonly isListening: boolean;
   /** Bytes that were sent, or are to be, and that the peer has not acknowledged. */
@@ -20,17 +21,30 @@ const listenState = '0A';
 /** Those with this port of their own. A node may have very many: ask where something failed. */
 export function tcpSocketsAt(machine: ReadableFiles, port: number): TCPSocket[] {
   const own = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  return socketsIn(machine, own).filter((one) => one.port === port);
+}
+
+/** Those that listen. */
+export function listenersIn(machine: ReadableFiles): TCPSocket[] {
+  return socketsIn(machine, ` ${listenState} `).filter(({ isListening }) => isListening);
+}
+
+/** `text` is in their lines, and perhaps in those of others. */
+function socketsIn(machine: ReadableFiles, text: string): TCPSocket[] {
   return files
     .flatMap((file) => (machine.read(file) ?? '').split('\n'))
-    .filter((line) => line.includes(own))
+    .filter((line) => line.includes(text))
     .flatMap((line) => {
-      const [, local = '', peer = '', state, queues = ''] = line.trim().split(/ +/);
-      if (!local.endsWith(own)) return [];
+      const columns = line.trim().split(/ +/);
+      const [, local = '', peer = '', state, queues = ''] = columns;
+      const [address = '', port] = local.split(':');
+      const [, peerPort] = peer.split(':');
+      if (port === undefined || peerPort === undefined) return [];
       const [unacknowledged = 0, waiting = 0] = queues.split(':').map(numberOf);
-      const address = local.slice(0, -own.length);
-      const peerPort = numberOf(peer.split(':')[1]!);
       const isListening = state === listenState;
-      return [{ port, address, peerPort, isListening, unacknowledged, waiting }];
+      const ports = { port: numberOf(port), peerPort: numberOf(peerPort) };
+      const inode = columns[9] ?? '';
+      return [{ ...ports, address, inode, isListening, unacknowledged, waiting }];
     });
 }
 
@@ -47,7 +61,7 @@ export function waitingAt(machine: ReadableFiles, { bytes }: Address, port: numb
 }
 
 /** Words in the byte order of the machine: on machines of ours, the last byte first. */
-function hexOf(bytes: Uint8Array): string {
+export function hexOf(bytes: Uint8Array): string {
   return Buffer.from(bytes).swap32().toString('hex').toUpperCase();
 }
 

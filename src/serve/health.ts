@@ -1,6 +1,8 @@
 /** Answers of the health server: whether the proxy is healthy (behaviour document 10.1). */
+
 import type { Config } from '../config/config.ts';
 import type { Family } from '../net/address.ts';
+import { madeAt } from '../net/made-at.ts';
 import type { Condition } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
 import type { Node } from '../state/types.ts';
@@ -95,11 +97,6 @@ export class ProxyHealth {
   }
 
   #family(family: Family): FamilyState {
-    let state = this.#families.get(family);
-    if (state === undefined) {
-      state = { updatedMs: undefined, queuedMs: undefined };
-      this.#families.set(family, state);
-    }
-    return state;
+    return madeAt(this.#families, family, () => ({ updatedMs: undefined, queuedMs: undefined }));
   }
 }

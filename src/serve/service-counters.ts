@@ -14,6 +14,7 @@ import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { type EndpointKey, endpointKey } from '../net/endpoint-list.ts';
 import { parseEndpoint } from '../net/host-port.ts';
 import type { List } from '../net/list.ts';
+import { madeAt } from '../net/made-at.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type {
   Destination,
@@ -225,15 +226,11 @@ export class ServiceCounters {
     await inTurns(this.#entries, pause, ([id, { namespace, port, protocol, service: name }]) => {
       if (name === '') return;
       const key = objectKey(namespace, name);
-      let ports = present.get(key);
-      if (ports === undefined) {
-        const own = this.#agent.state
-          .service(key)
-          ?.ports.map((one) => `${one.name}/${one.protocol}`);
+      const ports = madeAt(present, key, () => {
+        const own = this.#agent.state.service(key)?.ports;
         // Refusals at its addresses are of no port.
-        ports = new Set(own === undefined ? [] : ['/', ...own]);
-        present.set(key, ports);
-      }
+        return new Set(own && ['/', ...own.map((one) => `${one.name}/${one.protocol}`)]);
+      });
       if (!ports.has(`${port}/${protocol}`)) this.#entries.delete(id);
     });
   }
@@ -293,15 +290,10 @@ export class ServiceCounters {
   }
 
   #entryOf(whom: Whom): Entry {
-    const id = idOf(whom);
-    let entry = this.#entries.get(id);
-    if (entry === undefined) {
+    return madeAt(this.#entries, idOf(whom), () => {
       const none = { refusals: new Map(), frontends: new Map(), endpoints: new Map() };
-      const outcomes = { tried: 0, answered: 0, reset: 0 };
-      entry = { ...whom, connections: 0, ...none, outcomes };
-      this.#entries.set(id, entry);
-    }
-    return entry;
+      return { ...whom, connections: 0, ...none, outcomes: noOutcomes() };
+    });
   }
 
   #add(entry: Entry, { of, count, destination }: Count, more: number, news: News): void {
@@ -391,25 +383,22 @@ function add<K>(to: Map<K, number>, key: K, count: number): void {
   to.set(key, (to.get(key) ?? 0) + count);
 }
 
+function noOutcomes(): Outcomes {
+  return { tried: 0, answered: 0, reset: 0 };
+}
+
 function tallyOf(entry: Entry, endpoint: string): Tally {
-  const known = entry.endpoints.get(endpoint);
-  if (known !== undefined) return known;
-  const tally = { connections: 0 };
-  entry.endpoints.set(endpoint, tally);
-  return tally;
+  return madeAt(entry.endpoints, endpoint, () => ({ connections: 0 }));
 }
 
 function addOutcome(tally: Tally, outcome: keyof Outcomes, count: number): void {
-  tally.outcomes ??= { tried: 0, answered: 0, reset: 0 };
+  tally.outcomes ??= noOutcomes();
   tally.outcomes[outcome] += count;
 }
 
 function newsOf(news: News, entry: Entry, endpoint: string): Outcomes {
-  const endpoints = news.get(entry) ?? new Map<string, Outcomes>();
-  news.set(entry, endpoints);
-  const known = endpoints.get(endpoint) ?? { tried: 0, answered: 0, reset: 0 };
-  endpoints.set(endpoint, known);
-  return known;
+  const endpoints = madeAt(news, entry, () => new Map<string, Outcomes>());
+  return madeAt(endpoints, endpoint, noOutcomes);
 }
 
 /** Whether connections of a Service port may be sent to an endpoint. */
@@ -418,13 +407,11 @@ function inUse(families: readonly ProgrammedFamily[]): (one: FailingEndpoint) =>
   return ({ endpoint, family, namespace, port, protocol, service: name }) => {
     const key = forwardingKey({ namespace, name, port, protocol: protocol as Protocol });
     const id = forwardingId(family, key);
-    let known = finders.get(id);
-    if (known === undefined) {
+    const known = madeAt(finders, id, () => {
       const forwarding = families.find((one) => one.family === family)?.inForce.get(key);
       const lists = forwarding === undefined ? [] : [forwarding.cluster, forwarding.local];
-      known = [...new Set(lists)].map((list) => new EndpointFinder(list));
-      finders.set(id, known);
-    }
+      return [...new Set(lists)].map((list) => new EndpointFinder(list));
+    });
     const wanted = keyOfText(family, endpoint);
     return wanted !== undefined && known.some((finder) => finder.has(wanted));
   };

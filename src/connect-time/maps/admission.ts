@@ -3,7 +3,9 @@
  * them with all its ports. Rules alone handle any other, as they are complete without the maps. It
  * is tried again when it changes, and after each comparison of the maps with the kernel.
  */
+
 import type { Address } from '../../net/address.ts';
+import { madeAt } from '../../net/made-at.ts';
 import { type Forwarding, type ForwardingsByKey, serviceKey } from '../../state/types.ts';
 import type { Pause } from '../../time/pacer.ts';
 import type { LeftToRules, MapUse } from './facts.ts';
@@ -167,12 +169,8 @@ export class Admission {
   }
 
   #entryOf(service: string): Entry {
-    let entry = this.#services.get(service);
-    if (entry === undefined) {
-      entry = { service, forwardings: new Map(), size: nothing, isIn: true };
-      this.#services.set(service, entry);
-    }
-    return entry;
+    const newEntry = () => ({ service, forwardings: new Map(), size: nothing, isIn: true });
+    return madeAt(this.#services, service, newEntry);
   }
 
   #sizeOf(forwarding: Forwarding | undefined): Room {

@@ -1,5 +1,6 @@
 import type { Clock } from '../../time/clock.ts';
 import { Pacer } from '../../time/pacer.ts';
+import { RecentResults, waitedAtMost } from '../../time/recent.ts';
 
 /**
  * How long an answer runs in one turn of the event loop before it yields to changes. A change takes
@@ -13,6 +14,24 @@ const sliceMs = 0.25;
  * nothing is wrong.
  */
 export const readingPatienceMs = 1000;
+
+/** Looks again after a while. Concurrent callers share the work, and none waits longer. */
+export type Refresh = (patienceMs?: number) => Promise<void>;
+
+/** `kept`: how long a look serves, and the shortest pause after it, in parts of its duration. */
+export function refreshing(
+  { clock }: { readonly clock: Pick<Clock, 'now'> },
+  kept: { readonly keepMs: number; readonly restFactor: number },
+  look: () => Promise<void> | void,
+): Refresh {
+  const looks = new RecentResults<void>({ ...kept, clock });
+  return (patienceMs = readingPatienceMs) => {
+    return waitedAtMost(
+      patienceMs,
+      looks.of('', async () => look()),
+    );
+  };
+}
 
 /** Paces what answers need. */
 export function answerPacer({ clock }: { readonly clock: Pick<Clock, 'now' | 'turn'> }): Pacer {

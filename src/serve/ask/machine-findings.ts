@@ -11,7 +11,7 @@ import { checkMachine, type MachineUse } from '../../host/machine-checks.ts';
 import type { ModeFacts } from '../../modes/mode.ts';
 import type { ProgrammedFamily } from '../../state/frontends-in-force.ts';
 import type { Clock } from '../../time/clock.ts';
-import { RecentResults } from '../../time/recent.ts';
+import { type Refresh, refreshing } from './answer-pacer.ts';
 import type { UnroutedEndpoints } from './unrouted.ts';
 
 interface Known {
@@ -29,13 +29,13 @@ const kept = { keepMs: 5000, restFactor: 100 } as const;
 export class MachineFindings {
   readonly #known: Known;
   #found: readonly Finding[] = [];
-  readonly #looks: RecentResults<void>;
   readonly #refused: RefusedSources;
+  readonly refresh: Refresh;
 
   constructor(known: Known) {
     this.#known = known;
-    this.#looks = new RecentResults({ ...kept, clock: known.clock });
     this.#refused = new RefusedSources(known);
+    this.refresh = refreshing(known, kept, () => this.#look());
     // What the kernel has counted before does not matter.
     this.#look();
   }
@@ -43,11 +43,6 @@ export class MachineFindings {
   /** What is known; see `refresh`. */
   get found(): readonly Finding[] {
     return this.#found;
-  }
-
-  /** Looks again after a while. */
-  refresh(): Promise<void> {
-    return this.#looks.of('', async () => this.#look());
   }
 
   /** What cannot be read, as without a descriptor, is as it was. */

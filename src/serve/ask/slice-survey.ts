@@ -11,8 +11,7 @@ import type { ClusterState, ServiceFollower } from '../../state/store.ts';
 import { addressAt, Condition, type EndpointSlice, namespaceOf, podAt } from '../../state/types.ts';
 import type { Clock } from '../../time/clock.ts';
 import { inTurns } from '../../time/pacer.ts';
-import { RecentResults, waitedAtMost } from '../../time/recent.ts';
-import { answerPacer, readingPatienceMs } from './answer-pacer.ts';
+import { answerPacer, type Refresh, refreshing } from './answer-pacer.ts';
 import { podBlocks } from './pod-blocks.ts';
 import type { Problem } from './problem.ts';
 
@@ -41,7 +40,7 @@ type Shared = ReadonlyMap<string, ReadonlyMap<string, () => string>>;
 
 export class SliceSurvey {
   readonly #known: Known;
-  readonly #surveys: RecentResults<void>;
+  readonly refresh: Refresh;
   /** A survey finds suspects; those of two in a row are certain: controllers take their time. */
   #suspects: Shared = new Map();
   #certain: Shared = new Map();
@@ -49,20 +48,12 @@ export class SliceSurvey {
 
   constructor(known: Known) {
     this.#known = known;
-    this.#surveys = new RecentResults({ ...kept, clock: known.clock });
+    this.refresh = refreshing(known, kept, () => this.#survey());
   }
 
   /** What does not fit between EndpointSlices and the Node; see `refresh`. */
   get findings(): readonly Finding[] {
     return this.#findings;
-  }
-
-  /** Surveys again after a while. Concurrent callers share the work, and none waits long. */
-  refresh(): Promise<void> {
-    return waitedAtMost(
-      readingPatienceMs,
-      this.#surveys.of('', () => this.#survey()),
-    );
   }
 
   problems(service: string): Problem[] {

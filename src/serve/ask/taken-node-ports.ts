@@ -8,7 +8,7 @@ import { type Family, isLoopback } from '../../net/address.ts';
 import type { ReadonlyOwners } from '../../state/frontend-owners.ts';
 import type { ServiceFollower } from '../../state/store.ts';
 import type { Clock } from '../../time/clock.ts';
-import { RecentResults } from '../../time/recent.ts';
+import { type Refresh, refreshing } from './answer-pacer.ts';
 import type { Problem } from './problem.ts';
 
 interface Engine {
@@ -33,16 +33,11 @@ export class TakenNodePorts {
   readonly #known: Known;
   /** By Service (`namespace/name`): `30080/TCP`. */
   #found: ReadonlyMap<string, ReadonlySet<string>> = new Map();
-  readonly #looks: RecentResults<void>;
+  readonly refresh: Refresh;
 
   constructor(known: Known) {
     this.#known = known;
-    this.#looks = new RecentResults({ ...kept, clock: known.clock });
-  }
-
-  /** Looks again after a while. */
-  refresh(): Promise<void> {
-    return this.#looks.of('', async () => this.#look());
+    this.refresh = refreshing(known, kept, () => this.#look());
   }
 
   problems(service: string): Problem[] {

@@ -18,9 +18,8 @@ import type { ServiceFollower } from '../../state/store.ts';
 import { type Forwarding, forwardingId, serviceKey } from '../../state/types.ts';
 import type { Clock } from '../../time/clock.ts';
 import { inTurns } from '../../time/pacer.ts';
-import { RecentResults, waitedAtMost } from '../../time/recent.ts';
 import { failedLeast } from '../failing-endpoints.ts';
-import { answerPacer, readingPatienceMs } from './answer-pacer.ts';
+import { answerPacer, type Refresh, refreshing } from './answer-pacer.ts';
 
 interface Known {
   readonly clock: Pick<Clock, 'now' | 'turn' | 'wallMs'>;
@@ -65,20 +64,14 @@ interface Suspect {
 
 export class UnansweredEndpoints {
   readonly #known: Known;
-  readonly #looks: RecentResults<void>;
+  readonly refresh: Refresh;
   /** By endpoint and Forwarding. A look finds suspects; those of two looks in a row are certain. */
   #suspects: ReadonlyMap<string, Unanswered> = new Map();
   #certain: ReadonlyMap<string, Unanswered> = new Map();
 
   constructor(known: Known) {
     this.#known = known;
-    this.#looks = new RecentResults({ ...kept, clock: known.clock });
-  }
-
-  /** Looks again after a while. Concurrent callers share the work, and none waits long. */
-  refresh(): Promise<void> {
-    const look = () => orElse(this.#look(), undefined, isKernelError);
-    return waitedAtMost(readingPatienceMs, this.#looks.of('', look));
+    this.refresh = refreshing(known, kept, () => orElse(this.#look(), undefined, isKernelError));
   }
 
   /** The endpoints of a Forwarding (`forwardingId`), each with the time since when. */

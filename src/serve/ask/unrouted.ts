@@ -24,8 +24,7 @@ import type { ClusterState, ServiceFollower } from '../../state/store.ts';
 import { namespaceOf } from '../../state/types.ts';
 import type { Clock } from '../../time/clock.ts';
 import type { Pacer } from '../../time/pacer.ts';
-import { RecentResults, waitedAtMost } from '../../time/recent.ts';
-import { answerPacer, readingPatienceMs } from './answer-pacer.ts';
+import { answerPacer, type Refresh, refreshing } from './answer-pacer.ts';
 import type { Problem } from './problem.ts';
 
 type Failure = Exclude<Route, 'found'>;
@@ -83,11 +82,11 @@ export class UnroutedEndpoints implements ServiceFollower {
   /** Services that were resolved since they were compared with those. */
   readonly #resolved = new Set<string>();
   #found: Unrouted = new Map();
-  readonly #searches: RecentResults<void>;
+  readonly refresh: Refresh;
 
   constructor(options: Options) {
     this.#options = options;
-    this.#searches = new RecentResults({ ...kept, clock: options.clock });
+    this.refresh = refreshing(options, kept, () => this.#search());
   }
 
   /** What is known; see `refresh`. */
@@ -100,12 +99,6 @@ export class UnroutedEndpoints implements ServiceFollower {
     const { IPv4, IPv6 } = this.#routes;
     const all = new Set([...IPv4.podDevices, ...IPv6.podDevices]);
     return all.size === 0 ? undefined : all;
-  }
-
-  /** Searches again after a while. Concurrent callers share the work, and none waits longer. */
-  refresh(patienceMs = readingPatienceMs): Promise<void> {
-    const search = this.#searches.of('', () => this.#search());
-    return waitedAtMost(patienceMs, search);
   }
 
   /** The Service was resolved, or is gone. The first search is of all Services. */

@@ -2,6 +2,7 @@
  * Requests that the event loop answers: a limited number at a time, and one for all clients that
  * can share an answer.
  */
+import { madeAt } from '../../net/made-at.ts';
 import { acceptsGzip, bodyBytes, type Reply, textHeaders } from '../reply.ts';
 import type { Client } from './client.ts';
 import { Payload } from './payloads.ts';
@@ -170,12 +171,10 @@ export class Forwards {
 
   #share(client: Client, listener: number): void {
     const key = `${listener} ${splitTarget(client.request.target)[0]}`;
-    let shared = this.#shared.get(key);
-    if (shared === undefined) {
+    const shared = madeAt(this.#shared, key, (): SharedAnswer => {
       const nextMs = Number.NEGATIVE_INFINITY;
-      shared = { waiting: new Set(), nextMs, isUnderWay: false, timer: undefined };
-      this.#shared.set(key, shared);
-    }
+      return { waiting: new Set(), nextMs, isUnderWay: false, timer: undefined };
+    });
     shared.waiting.add(client);
     this.#start(shared, listener);
   }

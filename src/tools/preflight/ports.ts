@@ -1,23 +1,15 @@
 /** Checks for ports that other programs listen on. */
 import type { Config } from '../../config/config.ts';
 import { type Finding, ok, warning } from '../../host/finding.ts';
+import { hexOf, listenersIn, type TCPSocket } from '../../host/tcp-sockets.ts';
 import { formatEndpoint } from '../../net/address.ts';
 import type { HostPort } from '../../net/host-port.ts';
 import type { Machine } from './machine.ts';
-
-interface Listener {
-  /** The address in hexadecimal, as /proc/net/tcp writes it: words in host order. */
-  readonly address: string;
-  readonly port: number;
-  readonly inode: string;
-}
 
 /** This program gives up its ports when Fairlead takes its place. */
 const predecessor = 'kube-proxy';
 /** The default of the API server's --service-node-port-range. */
 const nodePorts = { first: 30_000, last: 32_767 };
-/** TCP_LISTEN (net/tcp_states.h) */
-const listening = '0A';
 
 export function checkPorts(
   config: Pick<
@@ -26,7 +18,7 @@ export function checkPorts(
   >,
   machine: Machine,
 ): Finding[] {
-  const listeners = listenersOf(machine);
+  const listeners = listenersIn(machine);
   const ownerOf = ownersIn(machine);
   const { healthzBindAddress, metricsBindAddress, readBindAddress } = config;
   const addresses = [healthzBindAddress, metricsBindAddress, readBindAddress];
@@ -46,7 +38,7 @@ export function checkPorts(
   return [...own, warning('node ports', text, advice)];
 }
 
-function checkPort(at: HostPort, listeners: readonly Listener[], ownerOf: OwnerOf): Finding {
+function checkPort(at: HostPort, listeners: readonly TCPSocket[], ownerOf: OwnerOf): Finding {
   const check = `port ${at.port}`;
   const taker = listeners.find((one) => one.port === at.port && overlaps(one.address, at));
   if (taker === undefined) return ok(check, `${formatEndpoint(at.address.bytes, at.port)} is free`);
@@ -64,26 +56,7 @@ function isPredecessor(owner: string): boolean {
 function overlaps(address: string, { address: { family, bytes } }: HostPort): boolean {
   const isAny = /^0+$/.test(address) || bytes.every((byte) => byte === 0);
   if (isAny) return true;
-  return address === procText(bytes) && (address.length === 8) === (family === 'IPv4');
-}
-
-/** An address as /proc/net/tcp writes it on a little-endian machine: each word is reversed. */
-function procText(bytes: Uint8Array): string {
-  const words = Array.from({ length: bytes.length / 4 }, (_, i) => bytes.slice(4 * i, 4 * i + 4));
-  const text = words.map((word) => Buffer.from(word.reverse()).toString('hex')).join('');
-  return text.toUpperCase();
-}
-
-function listenersOf(machine: Machine): Listener[] {
-  return ['/proc/net/tcp', '/proc/net/tcp6'].flatMap((path) => {
-    const [, ...lines] = (machine.read(path) ?? '').split('\n');
-    return lines.flatMap((line) => {
-      const columns = line.trim().split(/\s+/);
-      const [address, port] = columns[1]?.split(':') ?? [];
-      if (columns[3] !== listening || address === undefined || port === undefined) return [];
-      return [{ address, port: Number.parseInt(port, 16), inode: columns[9] ?? '' }];
-    });
-  });
+  return address === hexOf(bytes) && (address.length === 8) === (family === 'IPv4');
 }
 
 /** Names a process by a socket that it has: `kube-proxy (process 4711)`. */

@@ -1,6 +1,8 @@
 /** The chains of a table of nf_tables. Rules of a chain are read when they are asked for. */
+
 import type { Kernel, TableName } from '../../kernel/kernel.ts';
 import { findTable } from '../../kernel/nft/find-table.ts';
+import { madeAt } from '../../net/made-at.ts';
 
 export class Chains {
   readonly #kernel: Kernel;
@@ -33,12 +35,7 @@ export class Chains {
    * time of a dump of all rules grows with the square of their number.
    */
   rules(chain: string): Promise<readonly Uint8Array[]> {
-    let rules = this.#rules.get(chain);
-    if (rules === undefined) {
-      rules = this.has(chain) ? this.#read(chain) : Promise.resolve([]);
-      this.#rules.set(chain, rules);
-    }
-    return rules;
+    return madeAt(this.#rules, chain, async () => (this.has(chain) ? this.#read(chain) : []));
   }
 
   async #read(chain: string): Promise<readonly Uint8Array[]> {

@@ -1,16 +1,19 @@
 /** Reads what rules of kube-proxy's iptables mode do with connections (behaviour document 7). */
+
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { readRule } from '../../kernel/xt/compile.ts';
 import type { Match, XtRule } from '../../kernel/xt/rule.ts';
 import { addressBits, type CIDR, type Family } from '../../net/address.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
+import { madeAt } from '../../net/made-at.ts';
 import { Chains } from './chains.ts';
 import {
   blocksOf,
+  fromOutside,
   frontendText,
   type HeldFrontend,
-  noEndpoints,
+  nowhere,
   type Pool,
   type Programmed,
   type Reach,
@@ -35,7 +38,6 @@ export async function readIptables(
 /** Returns the effect of a chain on connections, or undefined if its rules can't be read. */
 type Way = Omit<Reach, 'refusal'> | undefined;
 
-const nowhere: Pool = { endpoints: noEndpoints, affinitySeconds: 0 };
 const plain = { nearby: undefined, masquerade: false, clients: undefined } as const;
 const markChain = 'KUBE-MARK-MASQ';
 const externalChain = 'KUBE-EXT-';
@@ -99,12 +101,7 @@ class Reader {
   }
 
   #way(chain: string): Promise<Way> {
-    let way = this.#ways.get(chain);
-    if (way === undefined) {
-      way = this.#readWay(chain);
-      this.#ways.set(chain, way);
-    }
-    return way;
+    return madeAt(this.#ways, chain, () => this.#readWay(chain));
   }
 
   async #readWay(chain: string): Promise<Way> {
@@ -144,8 +141,7 @@ class Reader {
       if (isForAll) everyone = pool;
       else nearby = pool;
     }
-    const { affinitySeconds } = everyone.endpoints.size === 0 ? (nearby ?? everyone) : everyone;
-    return { ...plain, ...everyone, affinitySeconds, nearby: nearby?.endpoints, masquerade };
+    return { ...plain, ...fromOutside(everyone, nearby, masquerade) };
   }
 
   /** Reads a chain `KUBE-SVC-` or `KUBE-SVL-`. */

@@ -1,17 +1,20 @@
 /** Reads what kube-proxy's nftables mode does with connections (behaviour document 6). */
+
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFT_SET_ELEM_INTERVAL_END, protocolOf, VERDICT } from '../../kernel/nft/constants.ts';
 import type { Entry } from '../../kernel/nft/entries.ts';
 import { Address, addressBytes, type CIDR, type Family } from '../../net/address.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
 import { cidrsOf, predecessor } from '../../net/interval.ts';
+import { madeAt } from '../../net/made-at.ts';
 import { type Condition, meaningOf, type RuleMeaning } from './nft-rule.ts';
 import { NftTable } from './nft-table.ts';
 import {
   blocksOf,
+  fromOutside,
   frontendText,
   type HeldFrontend,
-  noEndpoints,
+  nowhere,
   type Pool,
   type Programmed,
   type Reach,
@@ -30,8 +33,6 @@ export async function readNFTables(
 
 /** Returns the effect of a chain on connections, or undefined if its rules can't be read. */
 type Way = Pick<Reach, 'endpoints' | 'nearby' | 'masquerade' | 'affinitySeconds'> | undefined;
-
-const nowhere: Pool = { endpoints: noEndpoints, affinitySeconds: 0 };
 
 class Reader {
   readonly #table: NftTable;
@@ -86,12 +87,7 @@ class Reader {
   }
 
   #way(chain: string): Promise<Way> {
-    let way = this.#ways.get(chain);
-    if (way === undefined) {
-      way = this.#readWay(chain);
-      this.#ways.set(chain, way);
-    }
-    return way;
+    return madeAt(this.#ways, chain, () => this.#readWay(chain));
   }
 
   async #readWay(chain: string): Promise<Way> {
@@ -116,8 +112,7 @@ class Reader {
       if (isForAll) everyone = pool;
       else nearby = pool;
     }
-    const { affinitySeconds } = everyone.endpoints.size === 0 ? (nearby ?? everyone) : everyone;
-    return { ...everyone, affinitySeconds, nearby: nearby?.endpoints, masquerade };
+    return fromOutside(everyone, nearby, masquerade);
   }
 
   /** Reads a chain `service-` or `local-`. */

@@ -32,7 +32,14 @@ export interface Reach {
 /** Endpoints that a chain chooses from. */
 export type Pool = Pick<Reach, 'endpoints' | 'affinitySeconds'>;
 
-export const noEndpoints: ReadonlySet<string> = new Set();
+const noEndpoints: ReadonlySet<string> = new Set();
+export const nowhere: Pool = { endpoints: noEndpoints, affinitySeconds: 0 };
+
+/** What a chain does for clients outside of the cluster. `nearby`: the pool of the node. */
+export function fromOutside(everyone: Pool, nearby: Pool | undefined, masquerade: boolean) {
+  const { affinitySeconds } = everyone.endpoints.size === 0 ? (nearby ?? everyone) : everyone;
+  return { ...everyone, affinitySeconds, nearby: nearby?.endpoints, masquerade };
+}
 
 /** `10.96.0.1:80/TCP`, `node port 30080/TCP`: the same text for the rules of both proxies. */
 export function frontendText(

@@ -10,8 +10,7 @@ import type { ProgrammedFamily } from '../../../state/frontends-in-force.ts';
 import type { ClusterState } from '../../../state/store.ts';
 import { formatServicePortName } from '../../../state/types.ts';
 import type { Clock } from '../../../time/clock.ts';
-import { RecentResults, waitedAtMost } from '../../../time/recent.ts';
-import { answerPacer, readingPatienceMs } from '../answer-pacer.ts';
+import { answerPacer, type Refresh, refreshing } from '../answer-pacer.ts';
 import { podBlocks } from '../pod-blocks.ts';
 import type { ForeignRules } from './foreign-rules.ts';
 
@@ -36,14 +35,14 @@ const portsMax = 1000;
 
 export class StoppedClients {
   readonly #known: Known;
-  readonly #looks: RecentResults<void>;
+  readonly #refresh: Refresh;
   #found: ReadonlyMap<AddressKey, Finding> = new Map();
   /** Those that rules name, of the last chains. */
   #named: { readonly by: ForeignRules['found']; readonly senders: readonly Address[] } | undefined;
 
   constructor(known: Known) {
     this.#known = known;
-    this.#looks = new RecentResults({ ...kept, clock: known.clock });
+    this.#refresh = refreshing(known, kept, () => this.#look());
   }
 
   /** A warning for each that rules still name, because a look may come late; see `refresh`. */
@@ -52,15 +51,9 @@ export class StoppedClients {
     return this.#pods().flatMap(({ key }) => this.#found.get(key) ?? []);
   }
 
-  /**
-   * Looks again after a while, if rules name pods. Callers share the work, and none waits long.
-   */
+  /** See `Refresh`. Nothing is looked at if rules name no pods. */
   async refresh(): Promise<void> {
-    if (this.#pods().length === 0) return;
-    await waitedAtMost(
-      readingPatienceMs,
-      this.#looks.of('', () => this.#look()),
-    );
+    if (this.#pods().length > 0) await this.#refresh();
   }
 
   async #look(): Promise<void> {
