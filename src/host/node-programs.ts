@@ -65,8 +65,8 @@ export class NodePrograms {
   readonly #options: NodeProgramsOptions;
   readonly #known = new Map<string, Known>();
   #sockets: readonly BoundSocket[] = [];
-  /** Inodes of sockets, by where they are bound. */
-  #bound: ReadonlyMap<string, readonly number[]> = new Map();
+  /** By where they are bound. */
+  #bound: ReadonlyMap<string, readonly BoundSocket[]> = new Map();
   #own: ReadonlySet<number> | undefined;
   #readMs: number | undefined;
   #isFailing = false;
@@ -125,7 +125,7 @@ export class NodePrograms {
   #isBound({ address, any, port, protocol }: Place): boolean {
     const at = any ? [address.key, address.family] : [address.key];
     return at.some((where) =>
-      this.#bound.get(keyOf(protocol, port, where))?.some((inode) => !this.#isOwn(inode)),
+      this.#bound.get(keyOf(protocol, port, where))?.some(({ inode }) => !this.#isOwn(inode)),
     );
   }
 
@@ -141,7 +141,9 @@ export class NodePrograms {
     this.#own = undefined;
     try {
       this.#sockets = socketsIn(read(), clientPorts(host));
-      this.#bound = byPlace(this.#sockets);
+      this.#bound = Map.groupBy(this.#sockets, ({ address, family, port, protocol }) => {
+        return keyOf(protocol, port, address?.key ?? family);
+      });
       this.#isFailing = false;
     } catch (error) {
       if (!this.#isFailing) failed(error as Error);
@@ -183,17 +185,6 @@ function socketsIn(
     }
   }
   return found;
-}
-
-function byPlace(sockets: readonly BoundSocket[]): ReadonlyMap<string, readonly number[]> {
-  const bound = new Map<string, number[]>();
-  for (const { address, family, inode, port, protocol } of sockets) {
-    const key = keyOf(protocol, port, address?.key ?? family);
-    const known = bound.get(key);
-    if (known === undefined) bound.set(key, [inode]);
-    else known.push(inode);
-  }
-  return bound;
 }
 
 function addressOf(kind: number, bytes: Uint8Array): Address {

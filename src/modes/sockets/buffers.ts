@@ -3,8 +3,10 @@
  * side that does not read lets buffers fill: without a bound, a client with many connections could
  * have the process killed for its memory. Connections that move their bytes on are not touched.
  */
+
 import type { Socket } from 'node:net';
 import { type Addon, loadAddon } from '../../kernel/addon.ts';
+import { madeAt } from '../../net/made-at.ts';
 import { inTurns, Pacer } from '../../time/pacer.ts';
 import { type Bound, type NoRoom, type Shares, sharesOf } from './bounds.ts';
 import type { ServedFrontend } from './frontends.ts';
@@ -150,12 +152,9 @@ export class Buffers {
   }
 
   #groupOf(bound: Bound, owner: Owner): Group {
-    const name = nameOf(bound, owner);
-    const known = this.#groups.get(name);
-    if (known !== undefined) return known;
-    const made: Group = { bound, members: new Set(), bytes: 0, limit: undefined };
-    this.#groups.set(name, made);
-    return made;
+    return madeAt(this.#groups, nameOf(bound, owner), (): Group => {
+      return { bound, members: new Set(), bytes: 0, limit: undefined };
+    });
   }
 
   #forget(watched: Watched): void {

@@ -2,9 +2,11 @@
  * Session affinity: the endpoint that each client of a Service port got. All frontends of the
  * Service port share it.
  */
+
 import { EndpointFinder } from '../../net/endpoint-finder.ts';
 import { type EndpointKey, type EndpointList, endpointKeys } from '../../net/endpoint-list.ts';
 import { listEquality, sameValue } from '../../net/equality.ts';
+import { madeAt } from '../../net/made-at.ts';
 
 /** The session affinity that all sockets of one Service port share. `id` identifies it. */
 export interface Remembering {
@@ -65,11 +67,7 @@ export class Memory {
   }
 
   #finderOf(pool: EndpointList): EndpointFinder {
-    const known = this.#finders.get(pool);
-    if (known !== undefined) return known;
-    const finder = new EndpointFinder(pool);
-    this.#finders.set(pool, finder);
-    return finder;
+    return madeAt(this.#finders, pool, () => new EndpointFinder(pool));
   }
 
   remember(client: string, endpoint: EndpointKey, timeoutSeconds: number): void {

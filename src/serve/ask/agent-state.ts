@@ -12,9 +12,7 @@ import type { Fallback } from '../../modes/index.ts';
 import type { Environment, ModeConfig, ModeFacts } from '../../modes/mode.ts';
 import type { Count } from '../../modes/traffic-counts.ts';
 import type { Address, Family } from '../../net/address.ts';
-import type { Lookup } from '../../source/lookup.ts';
-import type { Condition, ServerVersion } from '../../source/source.ts';
-import type { Resource } from '../../state/change.ts';
+import type { Source } from '../../source/source.ts';
 import type { DetectionView } from '../../state/detection.ts';
 import type { ReadonlyOwners } from '../../state/frontend-owners.ts';
 import type { FrontendsByFamily } from '../../state/frontends-in-force.ts';
@@ -60,14 +58,7 @@ export interface AgentState {
   readonly takenNodePorts: Pick<TakenNodePorts, 'problems' | 'refresh'>;
   readonly unanswered: Pick<UnansweredEndpoints, 'of' | 'refresh'>;
   readonly unrouted: Pick<UnroutedEndpoints, 'found' | 'podDevices' | 'problems' | 'refresh'>;
-  readonly source: {
-    condition(resource: Resource): Condition;
-    /** See `Source.revision`. */
-    revision(resource: Resource, key: string): string | undefined;
-    server(): string | undefined;
-    serverVersion(): ServerVersion | undefined;
-    readonly lookup: Lookup;
-  };
+  readonly source: Pick<Source, 'condition' | 'lookup' | 'revision' | 'server' | 'serverVersion'>;
   readonly config: Config;
   /** Why the configuration file, as it is now, is not in force. */
   readonly configRefusal: string | undefined;

@@ -35,7 +35,7 @@ export class ServiceRows {
   row(service: Service, changing: Changing): ServiceRow {
     const known = this.#of(service);
     if (known.row === undefined || !isSame(known.row, changing)) {
-      known.row = lasts({ ...(known.row ?? headOf(service)), ...changing });
+      known.row = lasts({ ...(known.row ?? rowOf(service)), ...changing });
     }
     return known.row;
   }
@@ -56,26 +56,34 @@ function isSame(row: Changing, { endpoints, reasons, state, used }: Changing): b
   return row.reasons.join() === reasons.join();
 }
 
-/** What a change of its endpoints does not change. */
-function headOf({ clusterIPs, externalIPs, loadBalancerIPs, ...service }: Service) {
+/** What all answers have of a Service. */
+export function headOf(service: Service) {
   return {
     namespace: service.namespace,
     name: service.name,
     type: service.type,
-    clusterIPs: texts(clusterIPs),
-    externalIPs: texts(
-      [...loadBalancerIPs.slice(0, portsMax), ...externalIPs.slice(0, portsMax)].slice(0, portsMax),
-    ),
+    clusterIPs: texts(service.clusterIPs),
     ...(service.createdMs > 0 && { created: new Date(service.createdMs).toISOString() }),
     internalTrafficPolicy: service.internalTrafficPolicy,
     externalTrafficPolicy: service.externalTrafficPolicy,
     ...(service.affinityTimeoutSeconds > 0 && { affinitySeconds: service.affinityTimeoutSeconds }),
+  };
+}
+
+/** What a change of its endpoints does not change. */
+function rowOf(service: Service) {
+  const { externalIPs, loadBalancerIPs } = service;
+  return {
+    ...headOf(service),
+    externalIPs: texts(
+      [...loadBalancerIPs.slice(0, portsMax), ...externalIPs.slice(0, portsMax)].slice(0, portsMax),
+    ),
     ports: service.ports.slice(0, portsMax).map(({ name, nodePort, port, protocol }) => {
       return { name, protocol, port, ...(nodePort === 0 ? {} : { nodePort }) };
     }),
   };
 }
 
-export function texts(addresses: readonly Address[]): string[] {
+function texts(addresses: readonly Address[]): string[] {
   return addresses.map(({ bytes }) => formatAddress(bytes));
 }

@@ -30,7 +30,7 @@ import { portState, stateOf, timeOf } from './port-state.ts';
 import { isAsked, numberOf, Refusal } from './refusal.ts';
 import { noSuchPort, serviceNamed } from './service-names.ts';
 import { problemsOf, reasonsIn } from './service-problems.ts';
-import { texts } from './service-rows.ts';
+import { headOf } from './service-rows.ts';
 import { shownOutcomes } from './traffic.ts';
 
 const endpointLimits = { standard: 500, most: 10_000 };
@@ -68,6 +68,8 @@ export async function serviceOf(agent: AgentState, query: URLSearchParams): Prom
     apiVersion,
     kind: 'Service',
     ...headOf(service),
+    sourceRanges: service.loadBalancerSourceRanges.map(formatCIDR),
+    ...(service.healthCheckNodePort > 0 && { healthCheckNodePort: service.healthCheckNodePort }),
     state: stateOf(agent, service),
     observed: observedOf(agent, service),
     problems: problems.map(({ text }) => text()),
@@ -160,23 +162,6 @@ function withPort(
   const found = seen.filter((one) => one.port.name === port || String(one.port.port) === port);
   if (found.length === 0) throw noSuchPort(key, port, ports);
   return found;
-}
-
-function headOf(service: Service) {
-  const { affinityTimeoutSeconds, createdMs, healthCheckNodePort, loadBalancerSourceRanges } =
-    service;
-  return {
-    namespace: service.namespace,
-    name: service.name,
-    type: service.type,
-    ...(createdMs > 0 ? { created: new Date(createdMs).toISOString() } : {}),
-    clusterIPs: texts(service.clusterIPs),
-    internalTrafficPolicy: service.internalTrafficPolicy,
-    externalTrafficPolicy: service.externalTrafficPolicy,
-    ...(affinityTimeoutSeconds > 0 ? { affinitySeconds: affinityTimeoutSeconds } : {}),
-    sourceRanges: loadBalancerSourceRanges.map(formatCIDR),
-    ...(healthCheckNodePort > 0 ? { healthCheckNodePort } : {}),
-  };
 }
 
 interface Sources {

@@ -1,10 +1,12 @@
 /** Answers `/fairlead/v1/traffic`. */
+
 import { apiVersion } from '../../ask/paths.ts';
 import type { Traffic } from '../../ask/traffic.ts';
 import type { Outcomes } from '../failing-endpoints.ts';
 import type { EndpointTraffic, ServiceTraffic } from '../service-counters.ts';
 import type { AgentState } from './agent-state.ts';
 import { answerPacer } from './answer-pacer.ts';
+import { timeOf } from './port-state.ts';
 import { numberOf, Refusal } from './refusal.ts';
 import { checkServed } from './service-names.ts';
 
@@ -23,7 +25,7 @@ export async function trafficOf(agent: AgentState, query: URLSearchParams): Prom
   if (known === undefined) throw new Refusal(409, whyNot(agent));
   const pacer = answerPacer(agent);
   const items: Traffic['items'][number][] = [];
-  const time = new Date(clock.wallMs() - (clock.now() - known.readAtMs)).toISOString();
+  const time = timeOf(clock, known.readAtMs);
   const wanted = known.failing.filter((one) => isWanted(one, query));
   const failing = wanted.slice(0, failingMax);
   const head = { apiVersion, kind: 'Traffic', time, failing } as const;

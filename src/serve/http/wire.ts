@@ -1,5 +1,5 @@
 /** Messages between the event loop and the HTTP thread. */
-import type { Reply } from '../reply.ts';
+import type { Asked, Reply } from '../reply.ts';
 
 /** Ports that share a limit of connections. */
 export type Group = 'healthz' | 'metrics' | 'read' | 'service health';
@@ -53,19 +53,12 @@ export type ToThread =
   /** The event loop is not blocked, and has published the input of answers to probes. */
   | { readonly kind: 'refreshed' };
 
-export interface ForwardedRequest {
+export interface ForwardedRequest extends Omit<Asked, 'query'> {
   readonly id: number;
   readonly listener: number;
   readonly path: string;
-  readonly method: string;
   /** The part after `?`. */
   readonly query: string;
-  readonly peer: string;
-  readonly host: string;
-  readonly accept: string;
-  readonly acceptEncoding: string;
-  readonly authorization: string;
-  readonly body: string;
 }
 
 export type FromThread =
