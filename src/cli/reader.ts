@@ -105,13 +105,24 @@ class Reader {
 
 interface Readable {
   readonly stdout: Terminal;
+  readonly stderr: Pick<Terminal, 'write'>;
   readonly clock?: Clock;
   readonly surroundings?: Surroundings;
 }
 
-/** Whether the output of a continuous command is still read. */
-export function readerOf({ clock = realClock, stdout, surroundings }: Readable): Reader {
-  return new Reader(stdout, clock, surroundings ?? ownSurroundings());
+/** Runs a continuous command. Prints why it ended, if its output was no longer read. */
+export async function whileRead<T>(
+  { clock = realClock, stderr, stdout, surroundings }: Readable,
+  command: string,
+  act: (reader: Reader) => Promise<T>,
+): Promise<T> {
+  const reader = new Reader(stdout, clock, surroundings ?? ownSurroundings());
+  try {
+    return await act(reader);
+  } finally {
+    reader.close();
+    if (reader.reason !== undefined) stderr.write(`fairlead: ${command}: ${reader.reason}\n`);
+  }
 }
 
 const realClock: Clock = {

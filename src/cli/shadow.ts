@@ -16,7 +16,7 @@ import { durationMs } from './flags.ts';
 import { nodeConfig } from './node-command.ts';
 import { openCluster } from './open-cluster.ts';
 import { type Writer, writerOf } from './output.ts';
-import { readerOf } from './reader.ts';
+import { whileRead } from './reader.ts';
 
 const settleDefault = '10s';
 const lookAgainMs = 1000;
@@ -35,19 +35,18 @@ export const run: RunCommand = async (given, io) => {
   const kernel = openKernel();
   const families = availableFamilies(hostFiles());
   const run = { kernel, cluster, families, settleMs, signal: ending.signal };
-  const reader = isWatching ? readerOf(io) : undefined;
-  reader?.signal.addEventListener('abort', () => ending.abort());
   try {
-    if (isWatching) return await watch(run, io, output, write);
+    if (isWatching) {
+      return await whileRead(io, 'shadow', (reader) => {
+        reader.signal.addEventListener('abort', () => ending.abort());
+        return watch(run, io, output, write);
+      });
+    }
     const found = await once(run);
     const { differences, unread } = found;
     io.stdout.write(write(found, () => textOf(found)));
     return differences.length + unread.length === 0 ? exitCodes.healthy : exitCodes.unhealthy;
   } finally {
-    reader?.close();
-    if (reader?.reason !== undefined) {
-      io.stderr.write(`fairlead: shadow: ${reader.reason}\n`);
-    }
     kernel.close();
     await close();
   }

@@ -5,7 +5,7 @@ import { blocksText, type Form } from '../../serve/text.ts';
 import type { Given, Io, Run } from '../command.ts';
 import { type ExitCode, exitCodes, RefusedError } from '../errors.ts';
 import { isForPeople, type Writer, writerOf } from '../output.ts';
-import { readerOf } from '../reader.ts';
+import { whileRead } from '../reader.ts';
 import { askPages, type Query } from './client.ts';
 import { serverOf } from './server.ts';
 
@@ -55,14 +55,13 @@ async function watch<Name extends EndpointName>(
   first: Answer<Name>,
   { given, io, query, server, write }: Watching<Name>,
 ): Promise<ExitCode> {
-  const reader = readerOf(io);
   const { output } = given.values;
   const form: Form = { wide: true, headings: true };
   const { steady = (one: Answer<Name>) => command.view(one, form) } = command;
   const linesOf = (one: Answer<Name>): string[] => blocksText(steady(one), form).split('\n');
   const isText = isForPeople(output);
   let answer = first;
-  try {
+  await whileRead(io, '--watch', async (reader) => {
     io.stdout.redraw(render(command, answer, { given, write }));
     for (let before = linesOf(answer); ; ) {
       await reader.pause(watchMs);
@@ -79,10 +78,7 @@ async function watch<Name extends EndpointName>(
         io.stdout.write((output === 'yaml' ? '---\n' : '') + text);
       }
     }
-  } finally {
-    reader.close();
-  }
-  if (reader.reason !== undefined) io.stderr.write(`fairlead: --watch: ${reader.reason}\n`);
+  });
   return codeOf(command, answer, given);
 }
 

@@ -8,7 +8,7 @@ import { watchDrops } from '../../tools/trace/drops.ts';
 import type { Given, Io, Run } from '../command.ts';
 import { exitCodes, isUnanswered, UsageError } from '../errors.ts';
 import { durationMs } from '../flags.ts';
-import { readerOf } from '../reader.ts';
+import { whileRead } from '../reader.ts';
 import { ask, askPages } from './client.ts';
 import { DropLines } from './drop-lines.ts';
 import { namespaceOf } from './names.ts';
@@ -46,13 +46,12 @@ async function requestOf(given: Given): Promise<Request> {
 async function follow(request: Request, io: Io, means: Tracing): Promise<number> {
   const { asJson, count, namespace, server, timeoutMs } = request;
   const { end, signal } = means;
-  const reader = readerOf(io);
   const lines = new DropLines({
     ...{ stdout: io.stdout, stderr: io.stderr, asJson, now: () => performance.now() },
     own: new Set(interfaceAddresses().map(({ bytes }) => formatAddress(bytes))),
     explain: (to, from) => orElse(ask(server, 'explain', { to, from }), undefined, isUnanswered),
   });
-  try {
+  await whileRead(io, 'drops', async (reader) => {
     await watchDrops({
       ...means,
       services: () => addressesOf(server, namespace),
@@ -66,11 +65,8 @@ async function follow(request: Request, io: Io, means: Tracing): Promise<number>
         if (lines.found >= count) end();
       },
     });
-  } finally {
-    reader.close();
-  }
-  lines.rest();
-  if (reader.reason !== undefined) io.stderr.write(`fairlead: drops: ${reader.reason}\n`);
+    lines.rest();
+  });
   return lines.found > 0 ? exitCodes.unhealthy : exitCodes.healthy;
 }
 

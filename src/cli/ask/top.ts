@@ -4,7 +4,7 @@ import { counted } from '../../ask/words.ts';
 import { columnsText } from '../../serve/text.ts';
 import type { Given, Io, Run } from '../command.ts';
 import { exitCodes, UsageError } from '../errors.ts';
-import { readerOf } from '../reader.ts';
+import { whileRead } from '../reader.ts';
 import { askPages, type Query } from './client.ts';
 import { namespaceOf, readServiceName } from './names.ts';
 import {
@@ -42,9 +42,8 @@ export const run: Run = async (given, io) => {
 };
 
 /** Until all intervals are over, or the output is no longer read. */
-async function follow(options: TopOptions, io: Io): Promise<void> {
-  const reader = readerOf(io);
-  try {
+function follow(options: TopOptions, io: Io): Promise<void> {
+  return whileRead(io, 'top', async (reader) => {
     let before = await askPages(options.server, 'traffic', options.query);
     for (let printed = 0; printed < options.count; ) {
       await reader.pause(options.intervalMs);
@@ -56,10 +55,7 @@ async function follow(options: TopOptions, io: Io): Promise<void> {
       if (!io.stdout.isPending) printRates(rates, options, io);
       printed += 1;
     }
-  } finally {
-    reader.close();
-  }
-  if (reader.reason !== undefined) io.stderr.write(`fairlead: top: ${reader.reason}\n`);
+  });
 }
 
 /** Rejects with a UsageError. */
