@@ -7,6 +7,22 @@ export interface Cause {
   readonly triggerTimesMs: readonly number[];
 }
 
+/** What is planned again after a change. Only `DirtyForwardings` changes it. */
+export class Due {
+  /** It is to be planned. */
+  isDirty = false;
+  /** Why, and since when, where that came from outside. */
+  cause: Cause | undefined = undefined;
+
+  /** Returns why it is planned now. Of a change that came since, that is not known yet. */
+  takeCause(): Cause | undefined {
+    if (this.isDirty) return undefined;
+    const { cause } = this;
+    this.cause = undefined;
+    return cause;
+  }
+}
+
 /** Of one batch, the times of at most this many changes are measured. */
 const timesMax = 100;
 

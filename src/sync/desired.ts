@@ -251,7 +251,7 @@ export class Desired {
     for (const one of forwardings) {
       const sync = this.#syncs[one.family];
       if (sync === undefined) continue;
-      if (records[set]!.isDropped) records[set] = sync.track(one.key);
+      if (records[set]!.isEmpty) records[set] = sync.track(one.key);
       sync.setDesired(records[set]!, one);
       set += 1;
     }

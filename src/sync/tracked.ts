@@ -8,16 +8,13 @@ import { apiServers, ofSystem } from '../state/other-machines.ts';
 import { isElsewhere } from '../state/paths.ts';
 import type { Forwarding, ForwardingsByKey, Frontend } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
-import type { Cause } from './cause.ts';
+import { Due } from './cause.ts';
 
 /** What has become of what is desired. `set aside`: the kernel refuses it. */
 export type Status = 'in force' | 'waiting' | 'set aside';
 
-/**
- * One Forwarding on its way into the kernel. Only its `TrackedForwardings` changes it, and
- * `DirtyForwardings` whether it is to be planned.
- */
-export class Tracked {
+/** One Forwarding on its way into the kernel. Only its `TrackedForwardings` changes it. */
+export class Tracked extends Due {
   readonly family: Family;
   /** `Forwarding.key` */
   readonly key: string;
@@ -30,26 +27,18 @@ export class Tracked {
   status: Status = 'waiting';
   /** `Clock.now` since when it has its status, in whole milliseconds. */
   sinceMs = 0;
-  /** It is to be planned. */
-  isDirty = false;
-  /** Why, and since when, where that came from outside. */
-  cause: Cause | undefined = undefined;
-  /** It held nothing, and is no longer the record of its key. */
-  isDropped = false;
   /** What was in force before the repair that is under way or due, and may still be. */
   before: Forwarding | undefined = undefined;
 
   constructor(family: Family, key: string) {
+    super();
     this.family = family;
     this.key = key;
   }
 
-  /** Returns why it is planned now. Of a change that came since, that is not known yet. */
-  takeCause(): Cause | undefined {
-    if (this.isDirty) return undefined;
-    const { cause } = this;
-    this.cause = undefined;
-    return cause;
+  /** It holds nothing, and may no longer be the record of its key. */
+  get isEmpty(): boolean {
+    return (this.desired ?? this.planned ?? this.inForce ?? this.before) === undefined;
   }
 }
 
@@ -178,9 +167,8 @@ export class TrackedForwardings {
 
   /** Forgets the record if it holds nothing. */
   drop(record: Tracked): void {
-    const { before, desired, inForce, key, planned } = record;
-    if ((desired ?? planned ?? inForce ?? before) !== undefined) return;
-    record.isDropped = this.#records.get(key) === record && this.#records.delete(key);
+    const { isEmpty, key } = record;
+    if (isEmpty && this.#records.get(key) === record) this.#records.delete(key);
   }
 
   /** Other Forwardings that are planned to have frontends of `next`; usually undefined: none. */

@@ -291,8 +291,8 @@ export const defects: readonly Defect[] = [
   {
     name: 'what is known of a Service that has gone is kept',
     file: 'sync/tracked.ts',
-    from: 'this.#records.get(key) === record && this.#records.delete(key);',
-    to: 'false;',
+    from: 'if (isEmpty && this.#records.get(key) === record) this.#records.delete(key);',
+    to: '',
   },
   {
     name: 'an object that is needed again is deleted later',
