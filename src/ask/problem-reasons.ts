@@ -38,6 +38,8 @@ export const reasonSections = {
   no_load_balancer: 'a-service-is-unreachable',
   /** Another Service, this proxy or a program of the node has an address and port of it. */
   address_taken: 'a-service-is-unreachable',
+  /** The range of ports that an annotation asks for is not served. */
+  port_range: 'a-service-is-unreachable',
   /** A rule of another program drops, rejects or redirects connections to it. */
   rule_in_the_way: 'another-program-changes-the-rules',
   /** The kernel refuses a port of it. */

@@ -71,6 +71,7 @@ const frontend = object({
   kind: field(frontendName),
   address: maybe(text, 'Absent: every address that accepts node ports.'),
   port: field(count),
+  lastPort: maybe(count, 'Of a range of ports, which begins at `port`.'),
   paths: field(
     object({ pod: field(path), node: field(path), outside: field(path) }),
     'New connections, by the client.',

@@ -3,7 +3,7 @@ import type { Conntrack } from '../kernel/conntrack.ts';
 import { orElse } from '../kernel/errors.ts';
 import { protocols } from '../net/protocol.ts';
 import { nodePortKey } from '../state/frontend-key.ts';
-import { type FrontendsByFamily, type Whom, whomOf } from '../state/frontends-in-force.ts';
+import { type FrontendsByFamily, rangeOf, type Whom, whomOf } from '../state/frontends-in-force.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { inTurns, Pacer } from '../time/pacer.ts';
@@ -51,8 +51,8 @@ export async function topOfConntrack(
       const counts = new Map<string, { readonly of: Forwarding; entries: number }>();
       await inTurns(Array(dump.entries.length).keys(), pause, (i) => {
         const port = dump.entries.port(i, 'originalDestination');
-        const of =
-          held.get(dump.entries.key(i, 'originalDestination')) ?? held.get(nodePortKey(port));
+        const key = dump.entries.key(i, 'originalDestination');
+        const of = held.get(key) ?? rangeOf(held, key, port) ?? held.get(nodePortKey(port));
         const count = of && counts.get(of.key);
         if (of === undefined) others += 1;
         else if (count === undefined) counts.set(of.key, { of, entries: 1 });

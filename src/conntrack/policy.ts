@@ -12,6 +12,7 @@
  *    nothing has such entries). Without any endpoint every entry contradicts, because the frontend
  *    must refuse clients: the rule that does so does not see packets that an entry has already
  *    translated (upstream's #139628).
+ *    An endpoint of a range of ports is known by the range's first port, and packets keep theirs.
  * 2. No Service owns it any more, and the reply source is an endpoint that it had. Other entries
  *    stay: the address may belong to another program.
  *
@@ -29,8 +30,14 @@ import { type Address, addressBytes, type Family } from '../net/address.ts';
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { type EndpointKey, EndpointList, endpointKeys } from '../net/endpoint-list.ts';
 import { endedBy } from '../state/endings.ts';
-import { type FrontendKey, frontendKey, nodePortKey } from '../state/frontend-key.ts';
-import type { Holders } from '../state/frontends-in-force.ts';
+import {
+  type FrontendKey,
+  frontendKey,
+  nodePortKey,
+  rangeKey,
+  withPortOf,
+} from '../state/frontend-key.ts';
+import { type Holders, rangeOf } from '../state/frontends-in-force.ts';
 import { leadsTo, type PoolName, poolNames } from '../state/paths.ts';
 import type { Forwarding } from '../state/types.ts';
 
@@ -193,11 +200,13 @@ export function contradicting(entries: ConntrackEntries, criteria: Criteria): Co
     const replySource = entries.key(index, 'replySource');
     const isUntranslated = replySource === entries.key(index, 'originalDestination');
     if (untranslated === 'right' && isUntranslated) return false;
-    if (keys.some((key) => spared.get(key)?.has(replySource))) return false;
+    const isIn = (all: ReadonlySet<EndpointKey> | undefined, key: FrontendKey): boolean =>
+      all?.has(endpointOf(entries, index, key, all)) === true;
+    if (keys.some((key) => isIn(spared.get(key), key))) return false;
     // As in the rules, a Service's own address and port comes before a node port.
-    const holder = keys.map((key) => held.get(key)).find((forwarding) => forwarding !== undefined);
-    if (holder !== undefined) return !rightOf(holder).has(replySource);
-    return keys.some((key) => suspects.get(key)?.has(replySource));
+    const own = keys.find((key) => held.has(key));
+    if (own !== undefined) return !isIn(rightOf(held.get(own)!), own);
+    return keys.some((key) => isIn(suspects.get(key), key));
   });
 }
 
@@ -251,20 +260,43 @@ function selectLost(
   return entries.filter((index) => {
     const key = frontendsOf(index).find((one) => held.has(one));
     if (key === undefined) return false;
-    const endpoint = entries.key(index, 'replySource');
-    return suspects.get(key)?.has(endpoint) === true && isLost(held.get(key)!, key, endpoint);
+    const lost = suspects.get(key) ?? noEndpoints;
+    const endpoint = endpointOf(entries, index, key, lost);
+    return lost.has(endpoint) && isLost(held.get(key)!, key, endpoint);
   });
+}
+
+/**
+ * The endpoint of an entry as `all`, endpoints of the frontend, are known: those of a range by one
+ * port, if the entry has kept its own.
+ */
+function endpointOf(
+  entries: ConntrackEntries,
+  index: number,
+  key: FrontendKey,
+  all: ReadonlySet<EndpointKey>,
+): EndpointKey {
+  const endpoint = entries.key(index, 'replySource');
+  if (key !== rangeKey(key)) return endpoint;
+  const [one] = all;
+  const port = entries.port(index, 'originalDestination');
+  const isKept = entries.port(index, 'replySource') === port;
+  return isKept && one !== undefined ? withPortOf(endpoint, one) : rangeKey(endpoint);
 }
 
 /** Returns what finds the frontends that the original destination of an entry may belong to. */
 function destinationReader(
   entries: ConntrackEntries,
-  { nodePortAddresses, suspects }: Criteria,
+  { held, nodePortAddresses, suspects }: Criteria,
 ): (index: number) => readonly FrontendKey[] {
   let accepting: Set<string> | undefined;
   return (index) => {
     const key = entries.key(index, 'originalDestination');
-    const nodePort = nodePortKey(entries.port(index, 'originalDestination'));
+    const port = entries.port(index, 'originalDestination');
+    const range = rangeKey(key);
+    // Where it is gone, an entry to one of its endpoints was its own.
+    if (suspects.has(range) && (!held.has(range) || rangeOf(held, key, port))) return [key, range];
+    const nodePort = nodePortKey(port);
     if (!suspects.has(nodePort)) return [key];
     accepting ??= new Set(nodePortAddresses().map(({ bytes }) => textOf(bytes)));
     const address = entries.address(index, 'originalDestination');

@@ -49,21 +49,23 @@ const noKeys: readonly Uint8Array[] = [];
 
 /**
  * Keys of `hairpin`: address . address . protocol . port of each endpoint on this node, or of
- * those of another list.
+ * those of another list; where frontends have ranges of ports, also with the port 0.
  */
 export function hairpinKeys(
-  { hairpin: ofNode, family, servicePort }: Forwarding,
+  { frontends, hairpin: ofNode, family, servicePort }: Forwarding,
   hairpin = ofNode,
 ): readonly Uint8Array[] {
   if (hairpin.length === 0) return noKeys;
   const length = addressBytes[family];
-  return Array.from({ length: hairpin.length }, (_, i) => {
+  const hasRange = frontends.some(({ lastPort }) => lastPort !== undefined);
+  return Array.from({ length: hairpin.length * (hasRange ? 2 : 1) }, (_, at) => {
+    const i = at % hairpin.length;
     const packed = hairpin.packed(i);
     const key = new Uint8Array(2 * length + 8);
     key.set(packed.subarray(0, length));
     key.set(packed.subarray(0, length), length);
     key[2 * length] = IPPROTO[servicePort.protocol];
-    key.set(packed.subarray(length), 2 * length + 4);
+    if (i === at) key.set(packed.subarray(length), 2 * length + 4);
     return key;
   });
 }

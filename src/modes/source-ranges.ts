@@ -20,12 +20,14 @@ const selfClientsMax = 16;
  * is bound on it, that VIP or another one of the Service. Of many only the VIP itself may.
  */
 export function selfClients(forwarding: Forwarding, frontend: Frontend): readonly Address[] {
-  const { address } = frontend;
+  // A range of ports is at an address that another frontend of the Service has.
+  const { address, lastPort } = frontend;
   const isJudged = forwarding.nodeInSourceRanges && isGuarded(forwarding, frontend);
-  if (!isJudged || address === undefined) return [];
+  if (!isJudged || address === undefined || lastPort !== undefined) return [];
   const all: Address[] = [];
   for (const other of forwarding.frontends) {
-    if (other.address === undefined || !isGuarded(forwarding, other)) continue;
+    if (other.address === undefined || other.lastPort !== undefined) continue;
+    if (!isGuarded(forwarding, other)) continue;
     all.push(other.address);
     if (all.length > selfClientsMax) return [address];
   }

@@ -41,3 +41,12 @@ export function parseEndpoint(text: string): HostPort | undefined {
   const address = parts && parseAddress(parts.host);
   return address && { address, port: Number(parts.port) };
 }
+
+/** `80`, or `10000-19999` where there is a last port. */
+export function formatPorts(ports: {
+  readonly port: number;
+  readonly lastPort?: number | undefined;
+}): string {
+  const { lastPort, port } = ports;
+  return lastPort === undefined ? String(port) : `${port}-${lastPort}`;
+}

@@ -9,7 +9,7 @@ import type { Placement } from '../connect-time/maps/placement.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { ModeFacts } from '../modes/mode.ts';
 import type { Count, RefusalReason } from '../modes/traffic-counts.ts';
-import { type Family, formatEndpoint } from '../net/address.ts';
+import { type Family, formatAddress, joinHostPort } from '../net/address.ts';
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { type EndpointKey, endpointKey } from '../net/endpoint-list.ts';
 import { parseEndpoint } from '../net/host-port.ts';
@@ -426,5 +426,7 @@ function keyOfText(family: Family, endpoint: string): EndpointKey | undefined {
 }
 
 function frontendText({ address, port = 0 }: Destination): string {
-  return address === undefined ? `node port ${port}` : formatEndpoint(address.bytes, port);
+  if (address === undefined) return `node port ${port}`;
+  // All ports of a range have one count.
+  return joinHostPort(formatAddress(address.bytes), port === 0 ? 'range' : port);
 }

@@ -1,4 +1,5 @@
-import { formatEndpoint } from '../net/address.ts';
+import { formatAddress, joinHostPort } from '../net/address.ts';
+import { formatPorts } from '../net/host-port.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { type Frontend, formatServicePortName, type ServicePortName } from './types.ts';
 
@@ -13,10 +14,10 @@ export interface Conflict {
 /** `TCP 10.0.0.1:80`, `UDP [fd00::1]:53`, `TCP node port 30080`. */
 export function formatFrontend(
   protocol: Protocol,
-  frontend: Pick<Frontend, 'address' | 'port'>,
+  frontend: Pick<Frontend, 'address' | 'port' | 'lastPort'>,
 ): string {
   if (frontend.address === undefined) return `${protocol} node port ${frontend.port}`;
-  return `${protocol} ${formatEndpoint(frontend.address.bytes, frontend.port)}`;
+  return `${protocol} ${joinHostPort(formatAddress(frontend.address.bytes), formatPorts(frontend))}`;
 }
 
 /** `web/shop:http does not get TCP 10.0.0.1:80, which web/cart holds`: for logs of the node. */

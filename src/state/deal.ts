@@ -53,6 +53,8 @@ export interface DealingHere {
   readonly lacks?: ReadonlyMap<Balance, string>;
   /** Tables of `maglev` are used; otherwise endpoints have the slots of their weights. */
   readonly usesTables: boolean;
+  /** It serves no ranges of ports. */
+  readonly refusesRanges?: true;
 }
 
 /**

@@ -10,6 +10,7 @@ import type {
   Forwarding,
   Frontend,
   Place,
+  PortRange,
   Service,
   ServicePort,
   ServicePortName,
@@ -28,6 +29,7 @@ const sameFrontend = equality<Frontend>({
   kind: 'is',
   address: sameAddress,
   port: 'is',
+  lastPort: 'is',
   paths: 'is',
 });
 export const sameFrontends = listEquality(sameFrontend);
@@ -99,6 +101,7 @@ export const sameService = equality<Service>({
     new_connections_per_second: 'is',
     new_connections_per_second_per_client: 'is',
   }),
+  portRange: equality<PortRange>({ first: 'is', last: 'is' }),
   awaitedLoadBalancer: 'is',
   ports: listEquality(
     equality<ServicePort>({ name: 'is', protocol: 'is', port: 'is', nodePort: 'is' }),

@@ -6,11 +6,21 @@ import type { Frontend } from './types.ts';
 
 /**
  * A value that only equal frontends of one family and protocol share, for use as the key of a Map:
- * -port for a node port; otherwise `endpointKey` of the address and port.
+ * -port for a node port; otherwise `endpointKey` of the address and port, which is 0 for a range of
+ * ports: an address has one.
  */
 export type FrontendKey = EndpointKey;
 
-export function frontendKey({ address, port }: Pick<Frontend, 'address' | 'port'>): FrontendKey {
+type Place = Pick<Frontend, 'address' | 'port' | 'lastPort'>;
+
+/** The port in keys of the frontend. */
+export function keyPort({ lastPort, port }: Omit<Place, 'address'>): number {
+  return lastPort === undefined ? port : 0;
+}
+
+export function frontendKey(frontend: Place): FrontendKey {
+  const { address } = frontend;
+  const port = keyPort(frontend);
   if (address === undefined) return nodePortKey(port);
   const { key } = address;
   if (typeof key === 'number') return key * 0x1_0000 + port;
@@ -20,6 +30,17 @@ export function frontendKey({ address, port }: Pick<Frontend, 'address' | 'port'
 
 export function nodePortKey(port: number): FrontendKey {
   return -port;
+}
+
+/** The key of the range of ports at the same address; itself if it is one. */
+export function rangeKey(key: FrontendKey): FrontendKey {
+  return typeof key === 'number' ? key - (key % 0x1_0000) : `${key.slice(0, -2)}\0\0`;
+}
+
+/** The key with the port of another one of the family. */
+export function withPortOf(key: EndpointKey, other: EndpointKey): EndpointKey {
+  if (typeof key === 'string') return key.slice(0, -2) + String(other).slice(-2);
+  return key - (key % 0x1_0000) + (Number(other) % 0x1_0000);
 }
 
 export function isNodePortKey(key: FrontendKey): boolean {
@@ -38,11 +59,7 @@ const protocolNumbers = { TCP: 0, UDP: 1, SCTP: 2 } as const satisfies Record<Pr
  * A number for IPv4 addresses: strings for tens of thousands of Services would take memory. For
  * IPv6 addresses at least `endpointKey`, which is longer than that of any node port.
  */
-export function claimKey(
-  family: Family,
-  protocol: Protocol,
-  frontend: Pick<Frontend, 'address' | 'port'>,
-): ClaimKey {
+export function claimKey(family: Family, protocol: Protocol, frontend: Place): ClaimKey {
   const key = frontendKey(frontend);
   if (typeof key === 'string') return protocol === 'TCP' ? key : [protocol, key].join('');
   if (key < 0) return nodePortClaim(family, protocol, -key);

@@ -6,9 +6,28 @@
  * At addresses of the node, a port may also be a node port or a health-check node port of another
  * Service, or a port of this process. Each of these blocks Services of a lower precedence. Ports of
  * other programs of the node, and the address and port of the API server, block external IPs.
+ *
+ * A range of ports blocks single ports within it of a lower precedence, of other Services. The
+ * others keep theirs, and the range has the rest. No range is at addresses of the node.
  */
 import type { Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
+import {
+  type Claim,
+  type Claimant,
+  type Claims,
+  Contest,
+  claimOf,
+  compare,
+  firstOf,
+  isKeeper,
+  isOwn,
+  isSingle,
+  program,
+  proxy,
+  rangeAt,
+  server,
+} from './claims.ts';
 import type { Conflict } from './conflict.ts';
 import {
   type ClaimKey,
@@ -22,12 +41,12 @@ import {
 } from './frontend-key.ts';
 import { type NodeSockets, noSockets } from './node-sockets.ts';
 import { kept, listOf, type OneOrMore } from './one-or-more.ts';
+import { hasPort } from './port-range.ts';
 import { comparePrecedence } from './precedence.ts';
 import {
   type Forwarding,
   type Frontend,
   forwardingKey,
-  type Service,
   type ServicePortName,
   serviceKey,
 } from './types.ts';
@@ -55,28 +74,6 @@ export interface Transfer {
 
 /** Answers questions about owners. */
 export type ReadonlyOwners = Pick<FrontendOwners, 'ownerOf' | 'ownerInsteadOf'>;
-
-/** The owner's name if no Service may have the port: who listens there. */
-const keepers = ['this proxy', 'the API server', 'a program of the node'] as const;
-const [proxy, server, program] = keepers;
-type Keeper = (typeof keepers)[number];
-
-/** A Service, as far as it matters for its claims. */
-type Claimant = Pick<Service, 'key' | 'createdMs'>;
-
-/** A Service's claim to one frontend. */
-interface Claim {
-  claimant: Claimant;
-  frontend: Frontend;
-  servicePort: ServicePortName;
-  /** What may block the claim: the node port of the same number, or a `Keeper`. */
-  readonly near: NodePortKey | Keeper | undefined;
-  /** The owner in the last reported conflict. */
-  lostTo: string | undefined;
-}
-
-/** The claims to one frontend. A single claim is stored without a list, which saves megabytes. */
-type Claims = Claim | Contest;
 
 /** The claims of a Service, compared with those that it had. */
 interface Compared {
@@ -110,8 +107,12 @@ export class FrontendOwners {
   /** Services whose health-check node port has the number of this node port. */
   readonly #healthChecks = new Map<NodePortKey, Set<string>>();
   readonly #healthCheckOf = new Map<string, number>();
-  /** How often a second Service claimed what one had alone. */
+  /** How often a second Service claimed what one had alone, or a range of ports. */
   #contests = 0;
+  /** How many ranges of ports are claimed. */
+  #ranges = 0;
+  /** Single ports, by the key of a range at their address; undefined until there is a range. */
+  #singles: Map<ClaimKey, Set<ClaimKey>> | undefined;
   /**
    * The owners, before the change that is under way, of the frontends whose owner it may affect:
    * usually none, because few Services claim the same.
@@ -160,12 +161,17 @@ export class FrontendOwners {
     if (frontend.address === undefined || this.#healthCheckOf.has(service)) return false;
     const near = nearOf(family, servicePort.protocol, frontend, sockets);
     const key = claimKey(family, servicePort.protocol, frontend);
+    if (frontend.lastPort !== undefined) return false;
     if (near !== undefined || (this.#keysOf.get(service) ?? key) !== key) return false;
     const known = this.#claims.get(key);
     const isFree = known === undefined || (isOwn(known, service) && known.near === undefined);
-    if (!isFree) return false;
-    this.#claims.set(key, { claimant, frontend, servicePort, near, lostTo: undefined });
-    if (known === undefined) this.#keysOf.set(service, key);
+    const claim = { claimant, frontend, servicePort, near, lostTo: undefined };
+    if (!isFree || this.#rangeWith(key, claim) !== undefined) return false;
+    this.#claims.set(key, claim);
+    if (known === undefined) {
+      this.#keysOf.set(service, key);
+      this.#index(key, claim);
+    }
     return true;
   }
 
@@ -213,9 +219,10 @@ export class FrontendOwners {
       keys.push(key);
       if (keys.length % claimsAStep === 0) yield;
       const had = this.#claims.get(key);
-      const isNear = claim.near !== undefined || claim.frontend.address === undefined;
+      const { address, lastPort } = claim.frontend;
+      const isNear = claim.near !== undefined || address === undefined || lastPort !== undefined;
       const isSame = had !== undefined && isOwn(had, service) && had.near === undefined;
-      if (isSame && !isNear) same.push([had, claim]);
+      if (isSame && !isNear && this.#rangeWith(key, claim) === undefined) same.push([had, claim]);
       else {
         rest.push([key, claim]);
         // A Map that grows by thousands in the last step would take milliseconds.
@@ -268,16 +275,28 @@ export class FrontendOwners {
 
   #ownerAt(key: ClaimKey): Claim | undefined {
     const claims = this.#claims.get(key);
-    const best = claims instanceof Contest ? claims.best : claims;
-    const keeper = best && this.#keeperOf(best);
+    const best = claims && firstOf(claims);
+    const keeper = best && this.#keeperOf(key, best);
     if (keeper === undefined) return best;
     // Blocks all claims except that of the blocking Service.
     const claim = claimOf(claims, keeper);
-    return claim !== undefined && this.#keeperOf(claim) === undefined ? claim : undefined;
+    return claim !== undefined && this.#keeperOf(key, claim) === undefined ? claim : undefined;
   }
 
-  /** What blocks the claim to a frontend at an address of the node. */
-  #keeperOf({ claimant: { key: service }, near }: Claim): string | undefined {
+  /** The range of ports of another claim at the same address that has the port of this one. */
+  #rangeWith(key: ClaimKey, { frontend, servicePort }: Claim): Claim | undefined {
+    if (this.#ranges === 0 || !isSingle(frontend)) return undefined;
+    const range = this.#ownerAt(rangeAt(key, { frontend, servicePort }));
+    return range !== undefined && hasPort(range.frontend, frontend.port) ? range : undefined;
+  }
+
+  /** What blocks the claim to a frontend: a range of ports, or at an address of the node. */
+  #keeperOf(key: ClaimKey, claim: Claim): string | undefined {
+    const range = this.#rangeWith(key, claim);
+    const { key: service } = claim.claimant;
+    const isOthers = range !== undefined && range.claimant.key !== service;
+    if (isOthers && compare(range, claim) < 0) return range.claimant.key;
+    const { near } = claim;
     if (near === undefined || isKeeper(near)) return near;
     const nodePort = this.#ownerAt(near)?.claimant.key;
     if (nodePort !== undefined && nodePort !== service) return nodePort;
@@ -287,7 +306,7 @@ export class FrontendOwners {
 
   /** The owner of the frontend; the claimant itself if it owns it. */
   #betterThan(key: ClaimKey, claim: Claim): string | undefined {
-    return this.#keeperOf(claim) ?? this.#ownerAt(key)?.claimant.key;
+    return this.#keeperOf(key, claim) ?? this.#ownerAt(key)?.claimant.key;
   }
 
   /** Records the owner of the frontend. Returns whether it is the claim's Service. */
@@ -307,10 +326,13 @@ export class FrontendOwners {
     if (frontend.address === undefined) this.#rememberNear(String(key));
     if (near !== undefined && !isKeeper(near)) add(this.#near, near, key);
     const known = this.#claims.get(key);
+    if (frontend.lastPort !== undefined) this.#changeRange(key, known, claim);
     if (known === undefined || isOwn(known, claimant.key)) {
-      claim.lostTo = near === undefined ? undefined : known?.lostTo;
+      if (known === undefined) this.#index(key, claim);
+      const isFree = near === undefined && this.#rangeWith(key, claim) === undefined;
+      claim.lostTo = isFree ? undefined : known?.lostTo;
       this.#claims.set(key, claim);
-      return near === undefined;
+      return isFree;
     }
     this.#remember(key);
     if (!(known instanceof Contest)) this.#contests += 1;
@@ -318,6 +340,35 @@ export class FrontendOwners {
     contest.set(claim);
     this.#claims.set(key, contest);
     return false;
+  }
+
+  /** The owners of ports in a range may change, unless the Service has this claim to it already. */
+  #changeRange(key: ClaimKey, claims: Claims | undefined, next: Claim): void {
+    const { claimant, frontend } = next;
+    const had = claimOf(claims, claimant.key);
+    if (claims === undefined) this.#ranges += 1;
+    const { lastPort, port } = had?.frontend ?? {};
+    const isSame = had !== undefined && compare(had, next) === 0;
+    if (isSame && port === frontend.port && lastPort === frontend.lastPort) return;
+    for (const one of had === undefined ? [frontend] : [had.frontend, frontend]) {
+      this.#rememberRange(key, one);
+    }
+  }
+
+  #rememberRange(at: ClaimKey, range: Frontend): void {
+    this.#contests += 1;
+    if (this.#singles === undefined) {
+      this.#singles = new Map();
+      for (const [key, claims] of this.#claims) if (claims) this.#index(key, firstOf(claims));
+    }
+    for (const key of this.#singles.get(at) ?? []) {
+      if (hasPort(range, firstOf(this.#claims.get(key)!).frontend.port)) this.#remember(key);
+    }
+  }
+
+  #index(key: ClaimKey, claim: Claim): void {
+    if (this.#singles === undefined || !isSingle(claim.frontend)) return;
+    add(this.#singles, rangeAt(key, claim), key);
   }
 
   #withdrawAllBut(desired: ReadonlyMap<ClaimKey, Claim>, service: string): void {
@@ -338,6 +389,10 @@ export class FrontendOwners {
     const claims = this.#claims.get(key)!;
     const { frontend, servicePort } = claimOf(claims, service)!;
     if (frontend.address === undefined) this.#rememberNear(String(key));
+    if (frontend.lastPort !== undefined) {
+      this.#rememberRange(key, frontend);
+      if (!(claims instanceof Contest)) this.#ranges -= 1;
+    }
     if (claims instanceof Contest) {
       this.#remember(key);
       claims.remove(service);
@@ -345,6 +400,8 @@ export class FrontendOwners {
       return;
     }
     this.#claims.delete(key);
+    if (this.#singles !== undefined)
+      remove(this.#singles, rangeAt(key, { frontend, servicePort }), key);
     if (this.#near.size === 0) return;
     remove(this.#near, nodePortClaim(familyOf(key), servicePort.protocol, frontend.port), key);
   }
@@ -387,58 +444,6 @@ export class FrontendOwners {
       transfers.add(familyOf(key), from, to);
     }
     return transfers.all();
-  }
-}
-
-/** Several claims to one frontend. */
-class Contest {
-  /** Best first. */
-  readonly #sorted: Claim[] = [];
-  readonly #byService = new Map<string, Claim>();
-
-  constructor(first: Claim) {
-    this.set(first);
-  }
-
-  get best(): Claim {
-    return this.#sorted[0]!;
-  }
-
-  /** The only remaining claim. */
-  get only(): Claim | undefined {
-    return this.#sorted.length === 1 ? this.best : undefined;
-  }
-
-  of(service: string): Claim | undefined {
-    return this.#byService.get(service);
-  }
-
-  /** Replaces the Service's claim, if it has one. */
-  set(claim: Claim): void {
-    const { key: service } = claim.claimant;
-    claim.lostTo = this.#byService.get(service)?.lostTo ?? claim.lostTo;
-    this.remove(service);
-    this.#byService.set(service, claim);
-    this.#sorted.splice(this.#indexOf(claim), 0, claim);
-  }
-
-  remove(service: string): void {
-    const known = this.#byService.get(service);
-    if (known === undefined) return;
-    this.#byService.delete(service);
-    this.#sorted.splice(this.#indexOf(known), 1);
-  }
-
-  /** The number of better claims. */
-  #indexOf(claim: Claim): number {
-    let low = 0;
-    let high = this.#sorted.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (compare(this.#sorted[middle]!, claim) < 0) low = middle + 1;
-      else high = middle;
-    }
-    return low;
   }
 }
 
@@ -537,10 +542,14 @@ class DesiredClaims {
 function nearOf(
   family: Family,
   protocol: Protocol,
-  { address, kind, port }: Frontend,
-  { hasProgram, listening, nodePorts, server: at }: NodeSockets,
+  { address, kind, lastPort, port }: Frontend,
+  { addresses, hasProgram, listening, nodePorts, server: at }: NodeSockets,
 ): Claim['near'] {
   if (address === undefined || comparePrecedence(kind, 'nodePort') < 0) return undefined;
+  if (lastPort !== undefined) {
+    if (kind === 'externalIP' && at?.address === address.key) return server;
+    return addresses.has(address.key) || nodePorts.has(address.key) ? program : undefined;
+  }
   if (kind === 'externalIP' && at?.address === address.key) {
     if (at.port === 'all' || (protocol === 'TCP' && at.port === port)) return server;
   }
@@ -548,28 +557,6 @@ function nearOf(
   if (acceptsNodePorts && protocol === 'TCP' && listening.has(port)) return proxy;
   if (kind === 'externalIP' && hasProgram?.(protocol, address, port)) return program;
   return acceptsNodePorts ? nodePortClaim(family, protocol, port) : undefined;
-}
-
-function isKeeper(near: string): near is Keeper {
-  return keepers.some((keeper) => keeper === near);
-}
-
-/** Whether it is the only claim to its frontend, and that of this Service. */
-function isOwn(claims: Claims, service: string): claims is Claim {
-  return !(claims instanceof Contest) && claims.claimant.key === service;
-}
-
-function claimOf(claims: Claims | undefined, service: string): Claim | undefined {
-  if (claims instanceof Contest) return claims.of(service);
-  return claims?.claimant.key === service ? claims : undefined;
-}
-
-function compare(a: Claim, b: Claim): number {
-  const [one, other] = [a.claimant, b.claimant];
-  const order =
-    comparePrecedence(a.frontend.kind, b.frontend.kind) || one.createdMs - other.createdMs;
-  if (order !== 0 || one.key === other.key) return order;
-  return one.key < other.key ? -1 : 1;
 }
 
 function without(forwardings: readonly Forwarding[], frontendsLost: readonly Frontend[]) {

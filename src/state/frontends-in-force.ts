@@ -1,7 +1,8 @@
 /** Which Forwarding has each frontend in the kernel, for one family. */
 import type { Address, AddressKey, Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
-import { type FrontendKey, frontendKey, nodePortKey } from './frontend-key.ts';
+import { type FrontendKey, frontendKey, nodePortKey, rangeKey } from './frontend-key.ts';
+import { hasPort } from './port-range.ts';
 import type { Forwarding, ForwardingsByKey, Frontend, ServicePortName } from './types.ts';
 
 /** The Service port of a packet. Unknown fields are empty. */
@@ -103,8 +104,19 @@ export class FrontendsInForce {
     { address, port }: Pick<Frontend, 'address' | 'port'>,
   ): Forwarding | undefined {
     const holders = protocol && this.#holders[protocol];
-    return holders?.get(frontendKey({ address, port })) ?? holders?.get(nodePortKey(port));
+    if (holders === undefined) return undefined;
+    const key = frontendKey({ address, port });
+    return holders.get(key) ?? rangeOf(holders, key, port) ?? holders.get(nodePortKey(port));
   }
+}
+
+/** The Forwarding with a range of ports that has this one, at the address of the key. */
+export function rangeOf(holders: Holders, key: FrontendKey, port: number): Forwarding | undefined {
+  const range = rangeKey(key);
+  const found = holders.get(range);
+  return found?.frontends.some((one) => frontendKey(one) === range && hasPort(one, port))
+    ? found
+    : undefined;
 }
 
 export function whomOf({ family, servicePort }: Forwarding): Whom {

@@ -5,6 +5,7 @@
  */
 import { type Address, type Family, families } from '../net/address.ts';
 import type { List } from '../net/list.ts';
+import { protocols } from '../net/protocol.ts';
 import {
   countFrontends,
   limitOf,
@@ -170,7 +171,8 @@ export class NamespaceShares {
     const { clusterIPs, externalIPs, loadBalancerIPs, loadBalancerSourceRanges, ports } = service;
     const { affinityPorts, endpoints, frontends, slots, sourceRanges } = this.#small;
     const addresses = clusterIPs.length + externalIPs.length + loadBalancerIPs.length;
-    const most = ports.length * (addresses + 1);
+    const most =
+      ports.length * (addresses + 1) + (service.portRange ? addresses * protocols.length : 0);
     if (most > frontends) return false;
     if (ports.length * memoriesOfPort(service, addresses) > affinityPorts) return false;
     let length = 0;
@@ -325,8 +327,10 @@ function asked(
     0,
   );
   const nodePorts = service.type === 'ClusterIP' ? 0 : ports;
+  // One for each protocol at most.
+  const ranges = service.portRange ? addresses * Math.min(ports, protocols.length) : 0;
   const frontends = Math.min(
-    countFrontends({ ports, nodePorts, addresses }),
+    countFrontends({ ports, nodePorts, addresses }) + ranges,
     limitOf('frontends', limits, ports + addresses),
   );
   let endpoints = 0;

@@ -42,6 +42,7 @@ import {
   poolsOfFrontend,
   portPolicies,
 } from './policy.ts';
+import { beginsRange, rangeRefusal } from './port-range.ts';
 import { PortSharing } from './port-sharing.ts';
 import { finish } from './steps.ts';
 import {
@@ -81,6 +82,8 @@ export interface Resolved {
   readonly forwardings: Forwarding[];
   /** What it does not get because of the limits of one Service. */
   readonly excess: readonly Excess[];
+  /** Why ranges of its ports are not served, each once. */
+  readonly rangeRefusals: readonly string[];
 }
 
 /** The input from which a Forwarding was resolved, to explain it. */
@@ -89,6 +92,8 @@ export interface Seen {
   readonly policy: PortPolicy;
   readonly candidates: Candidates;
   readonly forwarding: Forwarding;
+  /** Why the range that begins at the port is not served; undefined: it is, or there is none. */
+  readonly rangeRefusal: string | undefined;
 }
 
 /**
@@ -115,6 +120,7 @@ export function* resolveInSteps(
 ): Generator<undefined, Resolved> {
   const forwardings: Forwarding[] = [];
   const excess: Excess[] = [];
+  const refusals = new Set<string>();
   const isOne = service.ports.length < 2;
   const ports = isOne ? service.ports : yield* firstOfEachName(service.ports);
   for (const family of families) {
@@ -133,11 +139,12 @@ export function* resolveInSteps(
       const isPlain = !part.asksForAll(port) && !part.asksForDeal(port);
       const seen = isPlain ? part.seen(port, candidates) : yield* part.dealt(port, candidates);
       forwardings.push(seen.forwarding);
+      if (seen.rangeRefusal !== undefined) refusals.add(seen.rangeRefusal);
       record?.(seen);
     }
     excess.push(...part.excess);
   }
-  return { forwardings, excess };
+  return { forwardings, excess, rangeRefusals: [...refusals] };
 }
 
 /** Leaves out a second port with the same name and protocol, which only manifests can have. */
@@ -167,8 +174,8 @@ class FamilyPart {
   readonly #rulesOnly: Forwarding['rulesOnly'];
   #shared: SharedByPorts;
   #candidates: CandidateIndex;
-  /** The remaining frontends at node ports. */
-  #nodePortsLeft: number;
+  /** The remaining frontends at node ports, and for ranges of ports. */
+  readonly #left: { nodePorts: number; ranges: number };
   /** How many pools each of its frontends may have. */
   readonly #pools: 1 | 2;
   readonly #poolCount: number;
@@ -193,12 +200,14 @@ class FamilyPart {
     const got = allotFrontends(ports, addresses.length, frontendsMax);
     this.ports = firstOf(ports, got.ports);
     this.#addresses = firstOf(addresses, got.addresses);
-    this.#nodePortsLeft = got.nodePorts;
+    const ranges = countRanges(service, ports) * addresses.length;
+    const rangesLeft = Math.min(ranges, frontendsMax - countFrontends(got));
+    this.#left = { nodePorts: got.nodePorts, ranges: rangesLeft };
     this.#slotsMax = share?.slots ?? serviceSlotsMax;
     this.#pools = poolsOfFrontend(service, family);
     this.#poolCount = this.#pools * this.#frontendCount();
     const asked = allotFrontends(ports, addresses.length, noLimits.frontends);
-    this.#note('frontends', countFrontends(asked), frontendsMax);
+    this.#note('frontends', countFrontends(asked) + ranges, frontendsMax);
     this.#memories = memoriesOfPort(service, this.#addresses.length);
     this.#memoriesLeft = limits.affinityPorts;
     this.#note('affinityPorts', this.#memories * this.ports.length);
@@ -218,7 +227,7 @@ class FamilyPart {
     const { nodeAddresses } = this.#context;
     const { guardsAll } = this.#service;
     const guarded = this.#addresses.filter(({ kind }) => guards(guardsAll, kind));
-    const nodePorts = guardsAll ? this.#nodePortsLeft : 0;
+    const nodePorts = guardsAll ? this.#left.nodePorts : 0;
     const sharers = Math.max(1, guarded.length * this.ports.length + nodePorts);
     const { count, ranges: sourceRanges } = yield* firstRanges(
       this.#service.loadBalancerSourceRanges,
@@ -291,8 +300,13 @@ class FamilyPart {
     deal: Forwarding['deal'] = undefined,
   ): Seen {
     const policy = this.#policy(port);
-    const forwarding = this.#forwarding(port, policy, pools, all, deal);
-    return { port, policy, candidates, forwarding };
+    const isRange = beginsRange(this.#service, port);
+    const refusal = isRange ? this.#rangeRefusal(port, candidates) : undefined;
+    const hasRange = isRange && refusal === undefined;
+    const lastPort = hasRange ? this.#service.portRange!.last : undefined;
+    const ranged = lastPort === undefined ? port : { ...port, lastPort };
+    const forwarding = this.#forwarding(ranged, policy, pools, all, deal);
+    return { port, policy, candidates, forwarding, rangeRefusal: refusal };
   }
 
   /** As `seen`, for a port that asks for more. */
@@ -317,13 +331,17 @@ class FamilyPart {
     return isAsked && this.#candidates.count(port) > this.#endpointsMax;
   }
 
+  #rangeRefusal(port: ServicePort, { endpoints }: Candidates): string | undefined {
+    return rangeRefusal(this.#service, port, endpoints, this.#context.dealing);
+  }
+
   #policy(port: ServicePort): PortPolicy {
     return this.#policies[port.nodePort === 0 ? 'inside' : 'outside'];
   }
 
   /** `all`: the endpoints of the slices, also beyond the limit where connections to them may end. */
   #forwarding(
-    port: ServicePort,
+    port: RangedPort,
     policy: PortPolicy,
     pools: Pools,
     all: EndpointList,
@@ -390,12 +408,17 @@ class FamilyPart {
     return this.#memoriesLeft < 0 ? 0 : this.#service.affinityTimeoutSeconds;
   }
 
-  #frontends({ port, nodePort }: ServicePort, { inside, outside }: PortPaths): Frontend[] {
-    const hasNodePort = nodePort !== 0 && this.#nodePortsLeft > 0;
-    if (hasNodePort) this.#nodePortsLeft -= 1;
+  #frontends({ port, nodePort, lastPort }: RangedPort, { inside, outside }: PortPaths): Frontend[] {
+    const hasNodePort = nodePort !== 0 && this.#left.nodePorts > 0;
+    if (hasNodePort) this.#left.nodePorts -= 1;
     const found = this.#addresses.map(({ kind, address }): Frontend => {
       return { kind, address, port, paths: kind === 'clusterIP' ? inside : outside };
     });
+    if (lastPort !== undefined) {
+      const ranges = found.slice(0, this.#left.ranges).map((one) => ({ ...one, lastPort }));
+      this.#left.ranges -= ranges.length;
+      found.push(...ranges);
+    }
     if (!hasNodePort) return found;
     const address = undefined;
     return [...found, { kind: 'nodePort', address, port: nodePort, paths: outside }];
@@ -404,18 +427,22 @@ class FamilyPart {
   #frontendCount(): number {
     const { length: ports } = this.ports;
     const { length: addresses } = this.#addresses;
-    return countFrontends({ ports, addresses, nodePorts: this.#nodePortsLeft });
+    return (
+      countFrontends({ ports, addresses, nodePorts: this.#left.nodePorts }) + this.#left.ranges
+    );
   }
 
   /** The number of endpoints of all frontends together. `counts`: how many each port has. */
   #endpointCount(counts: readonly number[]): number {
-    let nodePorts = this.#nodePortsLeft;
+    let nodePorts = this.#left.nodePorts;
     let count = 0;
     for (let i = 0; i < counts.length; i += 1) {
       const hasNodePort = this.ports.at(i)!.nodePort !== 0 && nodePorts > 0;
       if (hasNodePort) nodePorts -= 1;
       const endpoints = Math.min(counts[i]!, this.#endpointsMax);
-      count += endpoints * (this.#addresses.length + (hasNodePort ? 1 : 0));
+      const isRange = beginsRange(this.#service, this.ports.at(i)!) && this.#left.ranges > 0;
+      const addresses = this.#addresses.length * (isRange ? 2 : 1);
+      count += endpoints * (addresses + (hasNodePort ? 1 : 0));
     }
     return count;
   }
@@ -429,6 +456,14 @@ class FamilyPart {
     this.excess.push({ family: this.#family, what, asked, limit, namespaceLimit });
   }
 }
+
+/** How many ports begin ranges: one for each protocol at most. */
+function countRanges(service: Service, ports: List<ServicePort>): number {
+  if (service.portRange === undefined) return 0;
+  return ports.filter((port) => beginsRange(service, port)).length;
+}
+
+type RangedPort = ServicePort & Pick<Frontend, 'lastPort'>;
 
 type SharedByPorts = Pick<
   Forwarding,

@@ -52,6 +52,8 @@ export interface Service {
   readonly endings?: Endings | undefined;
   /** How many connections it accepts; undefined: any number. */
   readonly limits?: Limits | undefined;
+  /** Of its ports with the first number; see `port-range.ts`. */
+  readonly portRange?: PortRange | undefined;
   /**
    * Set if the type is LoadBalancer and the status has no load balancer: its loadBalancerClass, or
    * empty. Undefined: it waits for none.
@@ -70,6 +72,13 @@ export interface UnservedService {
   readonly because: string;
   /** Addresses that it has nevertheless, as text. */
   readonly addresses: readonly string[];
+}
+
+/** The ports of annotation `fairlead.io/port-range`, both in host order. */
+export interface PortRange {
+  readonly first: number;
+  /** Greater than `first`. */
+  readonly last: number;
 }
 
 export interface ServicePort {
@@ -206,13 +215,15 @@ export function formatServicePortName({ namespace, name, port }: ServicePortName
   return formatServicePort(`${namespace}/${name}`, port);
 }
 
-/** One address and port, or one node port, to which a client can connect. */
+/** One address and port or range of ports, or one node port, to which a client can connect. */
 export interface Frontend {
   readonly kind: 'clusterIP' | 'externalIP' | 'loadBalancerIP' | 'nodePort';
   /** Undefined for a node port, which is on every node-port address. */
   readonly address: Address | undefined;
   /** Host order. */
   readonly port: number;
+  /** Of a range of ports, which begins at `port`. Host order. */
+  readonly lastPort?: number | undefined;
   readonly paths: Paths;
 }
 

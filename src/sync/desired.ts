@@ -172,15 +172,16 @@ export class Desired {
   *#resolve(service: Service, known: ResolveContext): Generator<undefined, Forwarding[]> {
     const { departures, slowStarts, state } = this.#options;
     const slices = state.servedSlices(service.key);
-    let { forwardings, excess } = yield* resolveInSteps(service, slices, known);
+    let { forwardings, excess, rangeRefusals } = yield* resolveInSteps(service, slices, known);
     if (this.#isListed && slowStarts?.concerns(service)) {
       const desired = (one: Forwarding) => this.#desiredAt(one);
       if (yield* slowStarts.note(service, forwardings, desired)) {
-        ({ forwardings, excess } = yield* resolveInSteps(service, slices, known));
+        ({ forwardings, excess, rangeRefusals } = yield* resolveInSteps(service, slices, known));
       }
     }
     if (departures?.concerns(service)) forwardings = yield* departures.note(service, forwardings);
     this.#note(service, known, forwardings, excess);
+    this.#notices.report('port-range-not-done', service.key, rangeRefusals);
     return forwardings;
   }
 

@@ -53,6 +53,12 @@ export const noticeTable = {
     meaning: 'This mode or kernel cannot do what its annotation asks for; it is ignored.',
     action: '[Balancing](balancing.md#balances).',
   },
+  'port-range-not-done': {
+    message: 'Port range of Service is not served here',
+    event: { reason: 'PortRangeNotDone', scope: 'node' },
+    meaning: 'Of the range only its first port is served; `err` says why.',
+    action: '[Port ranges](port-ranges.md).',
+  },
   kept: {
     message: 'API server reports no endpoints of its own Service; keeping the last',
     fields: 'service',

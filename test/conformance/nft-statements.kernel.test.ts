@@ -1,6 +1,7 @@
 /** Statements of modes compile to the same expressions as nft(8) writes for their text. */
 import { expect, test } from 'vitest';
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';
+import { matchPort, matchPorts, noPort } from '../../src/kernel/nft/ports.ts';
 import {
   compileRule,
   connectionProtocol,
@@ -25,7 +26,6 @@ import {
   matchLocalAddress,
   matchMark,
   matchOutputInterface,
-  matchPort,
   matchProtocol,
   matchRefusal,
   matchReset,
@@ -81,6 +81,11 @@ test.each<Case>([
   ['filter', 'iifname "br0"', statements(matchInterface('==', 'br0'))],
   ['filter', 'iifname != "veth*"', statements(matchInterfacePrefix('!=', 'veth'))],
   ['filter', 'fib daddr type local', statements(matchLocalAddress('daddr'))],
+  [
+    'filter',
+    'th dport 10000-19999 goto target',
+    statements(matchPorts(10_000, 19_999), goto('target')),
+  ],
   ['filter', 'meta l4proto udp th dport 53', statements(matchProtocol('UDP'), matchPort(53))],
   ['filter', 'tcp flags & (syn | ack) == syn', statements(matchProtocol('TCP'), matchSyn)],
   [
@@ -144,6 +149,11 @@ test.each<Case>([
     'nat',
     'ip daddr . meta l4proto . th dport vmap @services',
     statements(vmap([daddr('IPv4'), l4proto, dport], 'services')),
+  ],
+  [
+    'nat',
+    'ip daddr . meta l4proto . th dport & 0 vmap @services',
+    statements(vmap([daddr('IPv4'), l4proto, noPort], 'services')),
   ],
   [
     'nat',

@@ -421,6 +421,28 @@ function protocols(family: Family): XtCase[] {
         rule: { protocol, matches: [anyPort, oneOf(2)], target },
       },
       { table: 'nat', chain: svl, words: `-p ${lower} ${destination}`, rule: { protocol, target } },
+      {
+        table: 'nat',
+        chain: svl,
+        words: `-p ${lower} -j DNAT --to-destination ${endpoint}`,
+        rule: { protocol, target: dnat(parseAddress(endpoint)!, undefined) },
+      },
+      // Of TCP and UDP, iptables 1.8.9 writes ranges in a form of its own.
+      ...(protocol === 'SCTP'
+        ? [
+            {
+              table: 'nat' as const,
+              chain: 'KUBE-SERVICES',
+              words: `-d ${vip} -p ${lower} -m ${lower} --dport 5000:5999 -j ${svc}`,
+              rule: {
+                destination: to(vip),
+                protocol,
+                matches: [dport(5000, 5999)],
+                target: jump(svc),
+              },
+            },
+          ]
+        : []),
     ];
   });
 }

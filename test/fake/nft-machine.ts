@@ -3,6 +3,7 @@ import {
   CT_STATE_NEW,
   IP_CT_DIR,
   IPS_DST_NAT,
+  NF_NAT_RANGE,
   NFT_CMP,
   NFT_CONTINUE,
   NFT_CT,
@@ -199,8 +200,10 @@ class Registers {
       case 'nat': {
         if (expression.type !== NFT_NAT_DNAT) return unknown(expression);
         packet.daddr = this.#load(expression.addressMin, addressBytes[packet.family]);
-        const [high, low] = this.#load(expression.portMin, 2);
-        packet.dport = (high! << 8) | low!;
+        if ((expression.flags & NF_NAT_RANGE.PROTO_SPECIFIED) !== 0) {
+          const [high, low] = this.#load(expression.portMin, 2);
+          packet.dport = (high! << 8) | low!;
+        }
         packet.translated = true;
         return 'accept';
       }
@@ -292,10 +295,19 @@ class Registers {
 
   #compare(expression: Kind<'cmp'>): boolean {
     const { register, operation, data } = expression;
-    const same = Buffer.compare(this.#load(register, data.length), data) === 0;
-    if (operation === NFT_CMP.EQ) return same;
-    if (operation === NFT_CMP.NEQ) return !same;
-    return unknown(expression);
+    const order = Buffer.compare(this.#load(register, data.length), data);
+    switch (operation) {
+      case NFT_CMP.EQ:
+        return order === 0;
+      case NFT_CMP.NEQ:
+        return order !== 0;
+      case NFT_CMP.LTE:
+        return order <= 0;
+      case NFT_CMP.GTE:
+        return order >= 0;
+      default:
+        return unknown(expression);
+    }
   }
 
   #lookup({ set: name, source, destination, flags }: Kind<'lookup'>): RuleResult {

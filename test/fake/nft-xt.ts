@@ -4,6 +4,7 @@ import type { Expression } from '../../src/kernel/ops.ts';
 import { matchReaders, targetReaders } from '../../src/kernel/xt/codecs.ts';
 import type { ConntrackMatch } from '../../src/kernel/xt/matches/conntrack.ts';
 import { readNfacct } from '../../src/kernel/xt/matches/nfacct.ts';
+import type { PortMatch } from '../../src/kernel/xt/matches/port.ts';
 import type { RecentMatch } from '../../src/kernel/xt/matches/recent.ts';
 import type { Match, Target } from '../../src/kernel/xt/rule.ts';
 import { type Family, formatAddress } from '../../src/net/address.ts';
@@ -86,7 +87,7 @@ function isMatch(match: Match, table: Table, packet: PacketState): boolean {
     case 'conntrack':
       return isInState(match, packet);
     case 'port':
-      return match.dport === undefined || match.dport === packet.dport;
+      return isAtPort(match, packet.dport);
     case 'recent':
       return isRecent(match, table, packet);
     case 'statistic':
@@ -94,6 +95,10 @@ function isMatch(match: Match, table: Table, packet: PacketState): boolean {
     case 'mark':
       throw new Error('a mark is no structure');
   }
+}
+
+function isAtPort({ dport: first, lastPort = first }: PortMatch, port: number): boolean {
+  return first === undefined || (port >= first && port <= lastPort!);
 }
 
 function isInState({ operator, states }: ConntrackMatch, { translated }: PacketState): boolean {
@@ -131,7 +136,7 @@ export function hit(
       return 'reject';
     case 'dnat':
       packet.daddr = target.address.bytes;
-      packet.dport = target.port;
+      packet.dport = target.port ?? packet.dport;
       packet.translated = true;
       return 'accept';
     default:

@@ -1,5 +1,6 @@
 /** Services, for people: a list, one of them, and their changes. */
 import { joinHostPort } from '../../net/address.ts';
+import { formatPorts } from '../../net/host-port.ts';
 import { formatPortName } from '../../net/protocol.ts';
 import { type Lasting, lasts, MadeOnce } from '../lasting.ts';
 import type { ChangeList, ServiceAnswer, ServiceList } from '../service.ts';
@@ -136,7 +137,7 @@ function frontendsTable(port: Port): Table {
     columns: [{ name: 'Frontend' }, { name: 'At' }, { name: 'Goes to' }],
     rows: frontends.map((one) => {
       const goes = goesTo(port, one);
-      const at = joinHostPort(one.address ?? '*', one.port);
+      const at = joinHostPort(one.address ?? '*', formatPorts(one));
       return [one.kind, at, isLost(one) ? bad(goes) : goes];
     }),
     rest: andMore(frontendCount - frontends.length),

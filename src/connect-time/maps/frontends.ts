@@ -15,6 +15,7 @@ import { type PoolId, poolIdBytes } from './pool-ids.ts';
 /** Why a frontend is left to the rules. */
 export type Reason =
   | 'protocol'
+  | 'port range'
   | 'annotation'
   | 'address of the node'
   | 'balance'
@@ -42,6 +43,7 @@ export function poolOf(
   { config, reach }: Setting,
 ): 'cluster' | 'local' | Reason {
   if (forwarding.servicePort.protocol !== 'TCP') return 'protocol';
+  if (frontend.lastPort !== undefined) return 'port range';
   const { endings, rulesOnly } = forwarding;
   // Connections are ended by way of the rules.
   const isEnding = endings?.kept !== undefined || endings?.maxAgeMs !== undefined;
@@ -137,9 +139,9 @@ export function sizeOf(forwarding: Forwarding, setting: Setting): Room {
  */
 export function shadowsNodePorts(
   { rulesOnly, servicePort }: Forwarding,
-  { kind }: Frontend,
+  { kind, lastPort }: Frontend,
 ): boolean {
-  if (servicePort.protocol !== 'TCP') return false;
+  if (servicePort.protocol !== 'TCP' || lastPort !== undefined) return false;
   if (kind === 'clusterIP') return rulesOnly === 'address of the node';
   return kind === 'externalIP' || kind === 'loadBalancerIP';
 }

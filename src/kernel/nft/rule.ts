@@ -40,7 +40,7 @@ import {
   VERDICT,
 } from './constants.ts';
 
-type Writer = RecordWriter<typeof expressions>;
+export type Writer = RecordWriter<typeof expressions>;
 
 /** Compiles to one or more expressions. Statements are independent: each starts at register 1. */
 export type Statement = (out: Writer) => void;
@@ -62,7 +62,7 @@ export function compileRule(statements: readonly Statement[]): Uint8Array {
  * The number of the 32-bit register `slot` (0..15). The kernel names an aligned one by its
  * 16-byte register (NFT_REG_1 …) when it dumps (nft_dump_register), so we do too.
  */
-function register(slot: number): number {
+export function register(slot: number): number {
   return slot % 4 === 0 ? NFT_REG_1 + slot / 4 : NFT_REG32_00 + slot;
 }
 
@@ -234,13 +234,18 @@ export function vmap(selectors: readonly Selector[], map: string): Statement {
   };
 }
 
-/** `dnat ip addr . port to … map @map`. Without an element the next rule follows. */
-export function dnatTo(family: Family, selectors: readonly Selector[], map: string): Statement {
+/** `dnat ip addr . port to … map @map`, or `dnat ip to …`. Without an element the next rule follows. */
+export function dnatTo(
+  family: Family,
+  selectors: readonly Selector[],
+  map: string,
+  keepsPort = false,
+): Statement {
   return (out) => {
     loadAll(out, selectors);
     out.write('lookup', { set: map, source: register(0), destination: register(0), flags: 0 });
     const address = register(0);
-    const port = register(addressField[family].length / 4);
+    const port = keepsPort ? noRegister : register(addressField[family].length / 4);
     out.write('nat', {
       type: NFT_NAT_DNAT,
       family: NFPROTO[family],
@@ -248,7 +253,7 @@ export function dnatTo(family: Family, selectors: readonly Selector[], map: stri
       addressMax: address,
       portMin: port,
       portMax: port,
-      flags: NF_NAT_RANGE.MAP_IPS | NF_NAT_RANGE.PROTO_SPECIFIED,
+      flags: NF_NAT_RANGE.MAP_IPS | (keepsPort ? 0 : NF_NAT_RANGE.PROTO_SPECIFIED),
     });
   };
 }
@@ -362,14 +367,6 @@ const icmpProtocol = { IPv4: 1, IPv6: 58 } as const satisfies Record<Family, num
 /** `meta l4proto icmp`, `meta l4proto ipv6-icmp` */
 export function matchIcmp(family: Family): Statement {
   return matchProtocolNumber(icmpProtocol[family]);
-}
-
-/** `th dport 80` */
-export function matchPort(port: number): Statement {
-  return (out) => {
-    dport.load(out, 0);
-    compare(out, '==', Uint8Array.of(port >> 8, port & 0xff));
-  };
 }
 
 /** Bits of the 14th byte of TCP's header. */

@@ -6,7 +6,7 @@ import { commentCodec, readComment } from './matches/comment.ts';
 import { conntrackCodec, readConntrack } from './matches/conntrack.ts';
 import { markCodec } from './matches/mark.ts';
 import { nfacctCodec, readNfacct } from './matches/nfacct.ts';
-import { anyPort, portCodec, readSctp } from './matches/port.ts';
+import { portCodec, readPorts, readSctp } from './matches/port.ts';
 import { readRecent, recentCodec } from './matches/recent.ts';
 import { readStatistic, statisticCodec } from './matches/statistic.ts';
 import type { Match, Target } from './rule.ts';
@@ -61,8 +61,8 @@ export const matchReaders: Readonly<Record<string, ReadStructure<Match>>> = {
   recent: readRecent,
   sctp: readSctp,
   statistic: readStatistic,
-  tcp: () => anyPort,
-  udp: () => anyPort,
+  tcp: readPorts,
+  udp: readPorts,
 };
 
 export const targetReaders: Readonly<Record<string, ReadStructure<Target>>> = {

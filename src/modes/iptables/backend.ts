@@ -107,7 +107,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   objects(forwarding: Forwarding): ObjectOf<IptablesTypes>[] {
     const { chains, rules } = this.#translate(forwarding);
     return [
-      ...rules.map((rule) => sharedRule(this.#family, rule, 'head')),
+      ...rules.map((rule) => sharedRule(this.#family, rule, rule.isRange ? 'behind' : 'head')),
       ...chains.map((chain) => new ServiceChain(chain, this.#compiler)),
     ];
   }
@@ -163,6 +163,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
       if (!kept.has(id) && !(isThere && isLeaving(id))) handles.delete(id);
     });
     const last: SharedRule[] = [];
+    const behind = new Set<number>();
     await inTurns(shared(), pause, ({ object }) => {
       if (kept.has(object.id)) return;
       const { expressions } = compileRule(this.#family, object.rule);
@@ -170,25 +171,29 @@ export class IptablesBackend implements Backend<IptablesTypes> {
       if (handle === undefined) return;
       handles.set(object.id, handle);
       if (object.at === 'end') last.push(object);
+      if (object.at === 'behind') behind.add(handle);
     });
-    this.#leaveOutMisplaced(found, last, touched);
+    this.#leaveOutMisplaced(found, last, behind, touched);
   }
 
   /**
    * Rules for node ports must be the last of their chain: a rule behind them would not see the
    * packets that they take. Where they are not the last, they are added at the end again, and
-   * `prune` deletes the old ones.
+   * `prune` deletes the old ones. Rules `behind` single ports are of other addresses.
    */
   #leaveOutMisplaced(
     found: IptablesObservation,
     last: readonly SharedRule[],
+    behind: ReadonlySet<number>,
     touched: ReadonlySet<string>,
   ): void {
     const { handles } = this.#memory;
     const [first] = last;
     if (first === undefined) return;
     const held = found.rulesOf(chainId(first)) ?? [];
-    const left = held.filter(({ handle }) => !touched.has(ruleName(first.table, handle)));
+    const left = held.filter(({ handle }) => {
+      return !behind.has(handle) && !touched.has(ruleName(first.table, handle));
+    });
     const ends = new Set(left.slice(-last.length).map(({ handle }) => handle));
     for (const { id } of last) {
       if (ends.has(handles.get(id)!)) continue;

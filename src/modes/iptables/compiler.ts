@@ -7,7 +7,7 @@ import type { Protocol } from '../../net/protocol.ts';
 import { type OwnChain, pickOneOf, picks } from './translation.ts';
 
 interface Template extends CompiledRule {
-  /** Offsets of the endpoint's bytes: address, address, port, port. */
+  /** Offsets of the endpoint's bytes: address, address, port, port; no ports if they are kept. */
   readonly at: readonly number[];
 }
 
@@ -16,8 +16,8 @@ const templatesMax = 8192;
 
 export class RuleCompiler {
   readonly #family: Family;
-  /** By protocol, and by what `pickOneOf` is given. */
-  readonly #templates = new Map<Protocol, Map<number, Template>>();
+  /** By protocol and whether ports are kept, and by what `pickOneOf` is given. */
+  readonly #templates = new Map<string, Map<number, Template>>();
   /** The endpoint of the last rule, packed. */
   readonly #endpoint: Uint8Array;
 
@@ -30,23 +30,24 @@ export class RuleCompiler {
   *compile({ endpoints, rules }: OwnChain): Generator<CompiledRule> {
     for (const rule of rules) yield compileRule(this.#family, rule);
     if (endpoints === undefined) return;
-    const { list, protocol } = endpoints;
+    const { keepsPort, list, protocol } = endpoints;
     for (const { index, of } of picks(endpoints)) {
-      const template = this.#template(protocol, of);
+      const template = this.#template(protocol, of, keepsPort);
       this.#fill(template, list, index);
       yield template;
     }
   }
 
-  #template(protocol: Protocol, of: number): Template {
-    let templates = this.#templates.get(protocol);
+  #template(protocol: Protocol, of: number, keepsPort: boolean): Template {
+    const kind = keepsPort ? `${protocol} kept` : protocol;
+    let templates = this.#templates.get(kind);
     if (templates === undefined || templates.size >= templatesMax) {
       templates = new Map();
-      this.#templates.set(protocol, templates);
+      this.#templates.set(kind, templates);
     }
     let template = templates.get(of);
     if (template === undefined) {
-      template = makeTemplate(this.#family, protocol, of);
+      template = makeTemplate(this.#family, protocol, of, keepsPort);
       templates.set(of, template);
     }
     return template;
@@ -60,6 +61,7 @@ export class RuleCompiler {
       expressions[at[i]!] = endpoint[i]!;
       expressions[at[length + i]!] = endpoint[i]!;
     }
+    if (at.length === 2 * length) return;
     for (let i = length; i < length + 2; i += 1) {
       expressions[at[length + i]!] = endpoint[i]!;
       expressions[at[length + i + 2]!] = endpoint[i]!;
@@ -68,10 +70,15 @@ export class RuleCompiler {
 }
 
 /** The bytes in which the rules for two endpoints without a byte in common differ. */
-function makeTemplate(family: Family, protocol: Protocol, of: number): Template {
+function makeTemplate(
+  family: Family,
+  protocol: Protocol,
+  of: number,
+  keepsPort: boolean,
+): Template {
   const compiled = (byte: number, port: number): CompiledRule => {
     const bytes = new Uint8Array(addressBytes[family]).fill(byte);
-    const target = dnat(Address.from(bytes), port);
+    const target = dnat(Address.from(bytes), keepsPort ? undefined : port);
     return compileRule(family, { protocol, ...pickOneOf(of), target });
   };
   const [one, other] = [compiled(0, 0), compiled(0xff, 0xffff)];

@@ -55,6 +55,8 @@ export function chainId({ table, chain }: TableChain): string {
 /** A rule with the chain that it is in. */
 export interface ChainRule extends TableChain {
   readonly rule: XtRule;
+  /** Single ports come before it. */
+  readonly isRange?: true;
 }
 
 const acceptChain: TableChain = { table: 'filter', chain: 'KUBE-NODEPORTS' };

@@ -16,8 +16,9 @@ export interface ServiceChains {
   readonly firewall: string;
 }
 
-export function serviceChains(id: ServicePortName): ServiceChains {
-  const hash = hash16(hashed(id));
+/** `isRange`: those of its range of ports, which kube-proxy does not know. */
+export function serviceChains(id: ServicePortName, isRange = false): ServiceChains {
+  const hash = hash16(isRange ? `${hashed(id)} range` : hashed(id));
   return {
     cluster: `KUBE-SVC-${hash}`,
     local: `KUBE-SVL-${hash}`,

@@ -77,9 +77,9 @@ export interface HeldChain {
   readonly isReferred: boolean;
 }
 
-/** A rule in a chain of all Services. */
+/** A rule in a chain of all Services: at its head, behind those, or at its end. */
 export interface SharedRule extends ChainRule, SharedObject {
-  readonly at: 'head' | 'end';
+  readonly at: 'head' | 'behind' | 'end';
 }
 
 export interface IptablesObjects {

@@ -26,7 +26,7 @@ export const describer: PathDescriber = {
 function objectsOf(forwarding: Forwarding, frontend: Frontend, { pool }: PacketPath): PathObjects {
   const { affinityTimeoutSeconds, servicePort } = forwarding;
   const { kind, paths } = frontend;
-  const chains = serviceChains(servicePort);
+  const chains = serviceChains(servicePort, frontend.lastPort !== undefined);
   const isInside = kind === 'clusterIP';
   const isJudged = isGuarded(forwarding, frontend);
   const own = isInside ? chains[pool] : isJudged ? chains.firewall : chains.external;
@@ -64,10 +64,10 @@ function rule(
   table: string,
   chain: string,
   { servicePort }: Forwarding,
-  { address, port }: Frontend,
+  { address, lastPort, port }: Frontend,
   target: string,
 ): string {
   const to = address === undefined ? '' : ` -d ${formatAddress(address.bytes)}`;
   const protocol = servicePort.protocol.toLowerCase();
-  return `-t ${table} -A ${chain}${to} -p ${protocol} --dport ${port} -j ${target}`;
+  return `-t ${table} -A ${chain}${to} -p ${protocol} --dport ${lastPort ? `${port}:${lastPort}` : port} -j ${target}`;
 }

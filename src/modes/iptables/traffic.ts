@@ -9,7 +9,7 @@ import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { readRule } from '../../kernel/xt/compile.ts';
 import type { XtRule } from '../../kernel/xt/rule.ts';
 import { addressBytes, type Family } from '../../net/address.ts';
-import { frontendKey } from '../../state/frontend-key.ts';
+import { frontendKey, keyPort } from '../../state/frontend-key.ts';
 import type { Destination } from '../../state/frontends-in-force.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
 import type { Count, RefusalReason } from '../traffic-counts.ts';
@@ -147,7 +147,9 @@ function destinationOf(
   family: Family,
   { destination, matches = [], protocol }: XtRule,
 ): (Destination & { readonly port: number }) | undefined {
-  const port = matches.find((match) => match.kind === 'port')?.dport;
+  const match = matches.find(({ kind }) => kind === 'port');
+  const { dport, lastPort } = match?.kind === 'port' ? match : {};
+  const port = dport && keyPort({ port: dport, lastPort });
   if (port === undefined) return undefined;
   const cidr = destination?.cidr;
   const isOne = cidr?.prefixLength === addressBytes[family] * 8;

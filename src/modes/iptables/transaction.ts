@@ -32,7 +32,7 @@ interface Content extends TableChain, Owned {
 interface NewRule extends TableChain, Owned {
   /** The id under which `batch` reports the handle; undefined = it is not needed. */
   readonly id: string | undefined;
-  readonly at: 'head' | 'end';
+  readonly at: 'head' | 'behind' | 'end';
   readonly compiled: CompiledRule;
 }
 

@@ -46,12 +46,14 @@ interface Context {
   /** `ns/name:port` */
   readonly name: string;
   readonly chains: ServiceChains;
+  /** The frontends are ranges of ports. */
+  readonly isRange: boolean;
 }
 
-function contextOf(config: IptablesConfig, forwarding: Forwarding): Context {
+function contextOf(config: IptablesConfig, forwarding: Forwarding, isRange: boolean): Context {
   const { servicePort } = forwarding;
   const name = formatServicePortName(servicePort);
-  return { config, forwarding, name, chains: serviceChains(servicePort) };
+  return { config, forwarding, name, chains: serviceChains(servicePort, isRange), isRange };
 }
 
 /** A chain of one Forwarding, in table nat. */
@@ -67,6 +69,8 @@ export interface OwnChain {
 /** Endpoints among which connections are shared out. */
 interface SharedEndpoints {
   readonly protocol: Protocol;
+  /** Of a range of ports. */
+  readonly keepsPort: boolean;
   readonly list: EndpointList;
   readonly shares: Shares;
 }
@@ -79,7 +83,20 @@ export interface Translation {
 }
 
 export function translate(config: IptablesConfig, forwarding: Forwarding): Translation {
-  const context = contextOf(config, forwarding);
+  const { frontends } = forwarding;
+  const ranges = frontends.filter(({ lastPort }) => lastPort !== undefined);
+  if (ranges.length === 0) return translateAs(contextOf(config, forwarding, false));
+  const single = { ...forwarding, frontends: frontends.filter((one) => !ranges.includes(one)) };
+  const own = translateAs(contextOf(config, single, false));
+  const ofRanges = contextOf(config, { ...forwarding, frontends: ranges }, true);
+  const rules = ranges.flatMap((range) => frontendRules(ofRanges, range));
+  return {
+    chains: [...own.chains, ...ownChains(ofRanges)],
+    rules: [...own.rules, ...rules.map((rule) => ({ ...rule, isRange: true as const }))],
+  };
+}
+
+function translateAs(context: Context): Translation {
   return { chains: ownChains(context), rules: sharedRules(context) };
 }
 
@@ -129,7 +146,7 @@ function poolChains(
   pool: PoolName,
   external: Frontend | undefined,
 ): readonly OwnChain[] {
-  const { config, forwarding, name } = context;
+  const { config, forwarding, isRange: keepsPort, name } = context;
   const clusterIPs = forwarding.frontends.filter(
     ({ kind, paths }) => kind === 'clusterIP' && leadsTo(paths, pool),
   );
@@ -148,12 +165,12 @@ function poolChains(
     })),
   );
   const chain = context.chains[pool];
-  if (forwarding.affinityTimeoutSeconds > 0) {
+  if (forwarding.affinityTimeoutSeconds > 0 && !keepsPort) {
     return stickyChains(context, chain, heads, list, shares);
   }
   const { protocol } = forwarding.servicePort;
   const size = heads.length + sharers(list, shares);
-  return [{ chain, size, rules: heads, endpoints: { protocol, list, shares } }];
+  return [{ chain, size, rules: heads, endpoints: { protocol, keepsPort, list, shares } }];
 }
 
 /** How many slots each endpoint of a pool has; undefined = one. */
@@ -172,7 +189,7 @@ function sharers(list: EndpointList, shares: Shares): number {
  * The indexes of endpoints that get connections. Each gets one of `of` connections that come to it:
  * its share of those for it and the ones behind it.
  */
-export function* picks({ list, shares }: Omit<SharedEndpoints, 'protocol'>) {
+export function* picks({ list, shares }: Pick<SharedEndpoints, 'list' | 'shares'>) {
   let left = shares === undefined ? list.length : shares.reduce((sum, share) => sum + share, 0);
   for (const index of list.sorted()) {
     const share = shares?.[index] ?? 1;
@@ -236,11 +253,11 @@ function endpointsOf(list: EndpointList): Endpoint[] {
 
 function toFrontend(
   { forwarding }: Context,
-  { address, port }: Frontend,
+  { address, lastPort, port }: Frontend,
   text: string,
 ): Omit<XtRule, 'target'> & Required<Pick<XtRule, 'matches'>> {
   const { protocol } = forwarding.servicePort;
-  const matches = [remark(text), dport(port)];
+  const matches = [remark(text), dport(port, lastPort)];
   return address === undefined
     ? { protocol, matches }
     : { protocol, destination: is(hostOf(address)), matches };
@@ -350,7 +367,7 @@ function refusals(context: Context, frontend: Frontend, how: Refusal): ChainRule
     how === 'reject' ? [reject, 'has no endpoints'] : [drop, 'has no local endpoints'];
   const rule = toFrontend(context, frontend, `${context.name} ${reason}`);
   const refusing = refusal(frontend, rule, target);
-  if (context.forwarding.endings?.kept === undefined) return [refusing];
+  if (context.forwarding.endings?.kept === undefined || context.isRange) return [refusing];
   const [says] = rule.matches;
   const open = { ...rule, matches: [says!, openTo(frontend.port)] };
   // Each rule is inserted at the head of its chain, so that the last one here comes first.

@@ -38,6 +38,7 @@ export const dealing: ModeDealing = {
   balances: new Set(balances),
   unknown: new Set(balances),
   usesTables: false,
+  refusesRanges: true,
   lack: async (kernel, balance) => {
     for (const scheduler of schedulersOf(balance)) {
       const missing = await lackOfScheduler(kernel, scheduler);

@@ -1,6 +1,7 @@
 /** What the tables of nf_tables of several modes have in common. */
 import type { BaseChain, ChainDefinition, Rule } from '../../kernel/nft/chain.ts';
 import { NFT_SET, type NFTypeName } from '../../kernel/nft/constants.ts';
+import { noPort } from '../../kernel/nft/ports.ts';
 import {
   daddr,
   dport,
@@ -68,6 +69,11 @@ export function frontendSelectors(family: Family): readonly Selector[] {
   return [daddr(family), l4proto, dport];
 }
 
+/** The same for a range of ports, of which an address has one. */
+export function rangeSelectors(family: Family): readonly Selector[] {
+  return [daddr(family), l4proto, noPort];
+}
+
 /** A chain; without `base` one that others jump to. */
 export function chain(name: string, rules: readonly Rule[], base?: BaseChain): ChainDefinition {
   return { name, base, rules };
@@ -84,19 +90,18 @@ export function firewallCheck(family: Family): ChainDefinition {
 }
 
 /**
- * Masquerades packets with the mark, and endpoints that reach themselves. `translated` matches the
- * packets of the latter more closely, where a mode can do that.
+ * Masquerades packets with the mark, and endpoints that reach themselves. `hairpins`: rules that
+ * match these more closely, where a mode can do that.
  */
 export function masquerading(
   family: Family,
   mark: number,
-  translated: readonly Statement[] = [],
+  hairpins: readonly Rule[] = [[inSet([saddr(family), ...frontendSelectors(family)], 'hairpin')]],
 ): ChainDefinition {
-  const hairpin = [saddr(family), ...frontendSelectors(family)];
   return chain('masquerading', [
     // Without the mark, the packet is not masqueraded again after encapsulation.
     [matchMark(mark), toggleMark(mark), masquerade],
-    [...translated, inSet(hairpin, 'hairpin'), masquerade],
+    ...hairpins.map((hairpin) => [...hairpin, masquerade]),
   ]);
 }
 

@@ -76,8 +76,9 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     for (const frontend of frontends) {
       for (const object of objectsOfFrontend(frontend)) objects.push(sharedContent(object));
     }
-    for (const { kind, address } of forwarding.frontends) {
-      if (kind === 'clusterIP') objects.push(sharedElements.ofText('cluster-ips', address!.latin1));
+    for (const { kind, address, lastPort } of forwarding.frontends) {
+      if (kind === 'clusterIP' && lastPort === undefined)
+        objects.push(sharedElements.ofText('cluster-ips', address!.latin1));
     }
     const { maybeLocal } = forwarding;
     const hairpins = [

@@ -28,10 +28,10 @@ export class ChainClasses {
 
   /** See `pathChains`. */
   of(pathClass: PathClass): readonly ChainDefinition[] {
-    const { deal, maps, paths, endpoints, localEndpoints } = pathClass;
+    const { deal, isRange, maps, paths, endpoints, localEndpoints } = pathClass;
     if (!isCommon(deal)) return pathChains(this.config, pathClass);
-    const way = wayNumbers[wayOf(paths)];
-    const id = ((maps.number * 3 + way) * poolsMax + endpoints) * poolsMax + localEndpoints;
+    const way = wayNumbers[wayOf(paths)] + (isRange ? 3 : 0);
+    const id = ((maps.number * 6 + way) * poolsMax + endpoints) * poolsMax + localEndpoints;
     let chains = this.#known.get(id);
     if (chains === undefined) {
       chains = pathChains(this.config, pathClass);

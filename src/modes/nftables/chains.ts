@@ -4,6 +4,7 @@
  */
 import { baseChain, type ChainDefinition, type Rule } from '../../kernel/nft/chain.ts';
 import { NF_INET } from '../../kernel/nft/constants.ts';
+import { matchPorts } from '../../kernel/nft/ports.ts';
 import {
   connectionProtocol,
   daddr,
@@ -33,6 +34,7 @@ import {
   replySport,
   returnToCaller,
   type Selector,
+  type Statement,
   saddr,
   setMark,
   sport,
@@ -48,7 +50,7 @@ import { protocols } from '../../net/protocol.ts';
 import { loopbackBlocks } from '../../net/special-address.ts';
 import type { Balance } from '../../state/deal.ts';
 import { isByClient, isRefusal, type Paths, wayOf } from '../../state/paths.ts';
-import type { ServicePortName } from '../../state/types.ts';
+import type { Frontend, ServicePortName } from '../../state/types.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import {
   chain,
@@ -57,6 +59,7 @@ import {
   frontendSelectors,
   ifNew,
   masquerading,
+  rangeSelectors,
 } from '../nft-table/parts.ts';
 import { noPortChain, noServiceChain, refusalChains, rejecting } from '../nft-table/refusals.ts';
 import type { FrontendMaps } from './frontend-maps.ts';
@@ -77,6 +80,7 @@ const nodePortSelectors: readonly Selector[] = [l4proto, dport];
 export function fixedChains(config: ModeConfig, environment: Environment): ChainDefinition[] {
   const { asIptables, countsTraffic, family } = config;
   const frontend = frontendSelectors(family);
+  const range = rangeSelectors(family);
   const toNodePort = nodePortDestination(config, environment);
   const toLoopback = opensLoopback(config) ? [loopbackGuard(family)] : [];
   const ofClusterIP = (operator: '==' | '!=') =>
@@ -103,9 +107,13 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
       ...counted([inSet(frontend, 'connections')]),
       [vmap(frontend, 'sticky-services')],
       [vmap(frontend, 'services')],
+      [vmap(range, 'services')],
       [...toNodePort, goto('nodeports')],
     ]),
-    chain('service-endpoints-check', [[vmap(frontend, 'no-endpoint-services')]]),
+    chain('service-endpoints-check', [
+      [vmap(frontend, 'no-endpoint-services')],
+      [vmap(range, 'no-endpoint-services')],
+    ]),
     chain('nodeport-endpoints-check', [
       [
         ...(asIptables ? [matchLocalAddress('daddr')] : toNodePort),
@@ -118,7 +126,11 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
     ]),
     ...(opensLoopback(config) ? [loopbackCheck] : []),
     firewallCheck(family),
-    masquerading(family, config.masqueradeMark, [statusDNAT]),
+    masquerading(
+      family,
+      config.masqueradeMark,
+      hairpins(family).map((hairpin) => [statusDNAT, ...hairpin]),
+    ),
     chain('learning', learning(family)),
     chain(
       'filter-prerouting-pre-dnat',
@@ -232,12 +244,17 @@ export function opensLoopback({ asIptables, localhostNodePorts }: ModeConfig): b
  * is to be masqueraded.
  */
 function hairpinMarks({ family, masqueradeMark }: ModeConfig): ChainDefinition {
-  const isHairpin = inSet([saddr(family), ...frontendSelectors(family)], 'hairpin');
   return chain(
     'filter-forward-hairpin',
-    [[stateNew, statusDNAT, isHairpin, setMark(masqueradeMark)]],
+    hairpins(family).map((hairpin) => [stateNew, statusDNAT, ...hairpin, setMark(masqueradeMark)]),
     baseChain('filter', NF_INET.FORWARD, priority.filter - 1),
   );
+}
+
+/** Match endpoints that reach themselves: at their port, or at any where a range leads to them. */
+function hairpins(family: Family): Rule[] {
+  const destinations = [frontendSelectors(family), rangeSelectors(family)];
+  return destinations.map((to) => [inSet([saddr(family), ...to], 'hairpin')]);
 }
 
 const loopbackCheckName = 'loopback-check';
@@ -311,18 +328,24 @@ function drawn(family: Family, draw: Draw, count: number): Selector {
  */
 function pickChain(
   config: ModeConfig,
-  { deal, maps }: Pick<PathClass, 'deal' | 'maps'>,
+  { deal, isRange, maps }: Pick<PathClass, 'deal' | 'isRange' | 'maps'>,
   pool: Pool,
   count: number,
 ): ChainDefinition {
   const { family } = config;
-  const key = maps.prefix === '' ? frontendSelectors(family) : nodePortSelectors;
+  const selectors = isRange ? rangeSelectors : frontendSelectors;
+  const key = maps.prefix === '' ? selectors(family) : nodePortSelectors;
   const map = pool === 'local' ? maps.localEndpoints : maps.endpoints;
   const suffix = pool === 'local' ? '' : maps.suffix;
   const { draw, infix, owner } = dealtBy(deal);
-  const kind = `${maps.prefix}${pool === 'local' ? 'local-' : ''}pick`;
+  const kind = `${prefixOf({ isRange, maps })}${pool === 'local' ? 'local-' : ''}pick`;
   const name = `${kind}${infix}-${count}${suffix}${owner}`;
-  return chain(name, [[dnatTo(family, [...key, drawn(family, draw, count)], map)]]);
+  return chain(name, [[dnatTo(family, [...key, drawn(family, draw, count)], map, isRange)]]);
+}
+
+/** What the names of chains begin with that differ by the keys of frontends. */
+function prefixOf({ isRange, maps }: Pick<PathClass, 'isRange' | 'maps'>): string {
+  return isRange ? 'range-' : maps.prefix;
 }
 
 /** What the names of chains say of a deal: nothing where slots are drawn at random. */
@@ -340,6 +363,8 @@ type Pool = 'primary' | 'local';
 /** What the chain of a frontend that does not refuse pods is made from. */
 export interface PathClass {
   readonly maps: FrontendMaps;
+  /** It has a range of ports. */
+  readonly isRange: boolean;
   readonly paths: Paths;
   readonly endpoints: number;
   /** Only where clients outside have a pool of their own. */
@@ -365,7 +390,7 @@ export function pathChains(config: ModeConfig, pathClass: PathClass): ChainDefin
   const way = wayOf(paths);
   const kind = way === 'internal' ? 'cluster' : way;
   const lead = (counts: string, rules: readonly Rule[]): ChainDefinition =>
-    chain(`${maps.prefix}${kind}${infix}-${counts}${maps.suffix}${owner}`, rules);
+    chain(`${prefixOf(pathClass)}${kind}${infix}-${counts}${maps.suffix}${owner}`, rules);
   if (!isByClient(paths)) {
     return [primary, lead(`${endpoints}`, [...markMasqueraded(config, paths), [pick]])];
   }
@@ -380,6 +405,19 @@ export function pathChains(config: ModeConfig, pathClass: PathClass): ChainDefin
   if (isRefusal(paths.outside.to)) return [primary, lead(counts, rules)];
   const local = pickChain(config, pathClass, 'local', localEndpoints);
   return [primary, local, lead(counts, [...rules, [goto(local.name)]])];
+}
+
+/** `ports-10000-19999-NAME`: the statements, one after the other, for ports of the range. */
+export function rangeChain(
+  { port, lastPort }: Frontend,
+  name: string,
+  statements: readonly Statement[],
+): ChainDefinition {
+  const inRange = matchPorts(port, lastPort!);
+  return chain(
+    `ports-${port}-${lastPort}-${name}`,
+    statements.map((one) => [inRange, one]),
+  );
 }
 
 /** Rules that mark packets to be masqueraded, where all clients have one pool. */

@@ -4,6 +4,7 @@ import { printComment, printVerdict } from '../../kernel/nft/print-verdict.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
 import { formatAddress } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
+import { keyPort } from '../../state/frontend-key.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import { isNamedSet } from '../nft-table/objects.ts';
 import {
@@ -44,7 +45,9 @@ interface KeyWords {
   readonly learnKey: string;
 }
 
-function keyWords({ address, port }: Frontend, protocol: string): KeyWords {
+function keyWords(frontend: Frontend, protocol: string): KeyWords {
+  const { address } = frontend;
+  const port = keyPort(frontend);
   const nodePort = `${protocol} . ${port}`;
   if (address === undefined) return { key: nodePort, learnKey: nodePort };
   const text = formatAddress(address.bytes);

@@ -1,15 +1,18 @@
 /** The elements that this mode keeps for a Forwarding. Pure. */
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import { IPPROTO, VERDICT } from '../../kernel/nft/constants.ts';
+import { drop, goto, inSet, jump } from '../../kernel/nft/rule.ts';
 import { addressBytes } from '../../net/address.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
 import { slotsOf } from '../../state/deal.ts';
+import { keyPort } from '../../state/frontend-key.ts';
 import { isByClient, isRefusal, type PoolName, type Refusal } from '../../state/paths.ts';
 import type { Forwarding, Frontend, ServicePortName } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
 import { putDestination } from '../elements.ts';
 import type { ModeConfig } from '../mode.ts';
 import type { NamedObject } from '../nft-table/objects.ts';
+import { rangeSelectors } from '../nft-table/parts.ts';
 import {
   dropChain,
   refuseClient,
@@ -26,6 +29,7 @@ import {
   portAffinity,
 } from './affinity-objects.ts';
 import type { ChainClasses } from './chain-classes.ts';
+import { rangeChain } from './chains.ts';
 import {
   elementIn,
   type FrontendKind,
@@ -70,9 +74,13 @@ export interface FrontendElements extends Location, ModeFrontend {
   readonly affinity: FrontendAffinity | undefined;
   /** Who may connect; undefined = all. */
   readonly firewall: Firewall | undefined;
+  /** Of a range of ports: the chains that its verdicts go to. */
+  readonly range: RangeChains | undefined;
   /** Whether it has an element that counts connections, in its `counts` set. */
   readonly isCounted: boolean;
 }
+
+type RangeChains = Partial<Record<'way' | 'refusal', ChainDefinition>>;
 
 export interface Verdict {
   /** VERDICT_* */
@@ -118,8 +126,8 @@ export const verdictKinds: Readonly<Record<VerdictPart, VerdictKind>> = {
   verdict: {
     maps: { service: 'services', nodePort: 'nodeports' },
     isCommented: true,
-    usual: /^goto (nodeport-)?(cluster|external)-/,
-    of: ({ chains }) => to(VERDICT.goto, chains.at(-1)?.name),
+    usual: /^goto ((ports-\d+-\d+-)?range-|nodeport-)?(cluster|external)-/,
+    of: ({ chains, range }) => to(VERDICT.goto, (range?.way ?? chains.at(-1))?.name),
   },
   sticky: {
     maps: { service: 'sticky-services', nodePort: 'sticky-nodeports' },
@@ -135,15 +143,17 @@ export const verdictKinds: Readonly<Record<VerdictPart, VerdictKind>> = {
   refusal: {
     maps: { service: 'no-endpoint-services', nodePort: 'no-endpoint-nodeports' },
     isCommented: true,
-    usual: new RegExp(`^(drop|goto (${refusingChains.join('|')}))( comment |$)`),
-    of: ({ refusal }) => refusal,
+    usual: new RegExp(
+      `^(drop|goto (ports-\\d+-\\d+-)?(drop|${refusingChains.join('|')}))( comment |$)`,
+    ),
+    of: ({ range, refusal }) => to(VERDICT.goto, range?.refusal?.name) ?? refusal,
   },
   firewall: {
     maps: { service: 'firewall-ips', nodePort: 'firewall-nodeports' },
     usual: new RegExp(`^(goto|jump) ${firewallPrefix}`),
     // A jump at node ports: clients that may connect return.
-    of: ({ firewall, maps: { kind } }) =>
-      to(kind === 'nodePort' ? VERDICT.jump : VERDICT.goto, firewall?.chain),
+    of: ({ firewall, maps: { kind }, range }) =>
+      to(kind === 'nodePort' ? VERDICT.jump : VERDICT.goto, range ? undefined : firewall?.chain),
   },
 };
 
@@ -162,7 +172,11 @@ export function elementOf(
 
 /** All chains and sets that a frontend needs, each before those that refer to it. */
 export function objectsOfFrontend(frontend: FrontendElements): readonly NamedObject[] {
-  const { chains, affinity, firewall, resets } = frontend;
+  const { chains, affinity, firewall, range, resets } = frontend;
+  if (range !== undefined) {
+    const others = [...(firewall?.objects ?? []), ...(resets ? [resets] : [])];
+    return [...chains, ...others, ...Object.values(range)];
+  }
   if (affinity === undefined && firewall === undefined && resets === undefined) return chains;
   const remembering = affinity === undefined ? [] : objectsOfAffinity(affinity);
   const resetting = resets === undefined ? [] : [resets];
@@ -186,6 +200,7 @@ function elementsOf(
   const { family, servicePort } = forwarding;
   const { config } = classes;
   const { paths } = frontend;
+  const isRange = frontend.lastPort !== undefined;
   const { pod, outside } = paths;
   const { countsTraffic: isCounted } = config;
   const { id, maps, key } = locate(forwarding, frontend);
@@ -198,15 +213,20 @@ function elementsOf(
     ? noChains
     : classes.of({
         maps,
+        isRange,
         paths,
         endpoints: endpoints.length,
         localEndpoints: local.length,
         deal: forwarding.deal && { balance: forwarding.deal.balance, servicePort },
       });
   const { refusal, resets } = refusalOf(refused, forwarding, config);
-  const affinity = port && frontendAffinity(config, forwarding, paths, port);
+  const affinity = port && !isRange ? frontendAffinity(config, forwarding, paths, port) : undefined;
   // kube-proxy's mode iptables refuses all clients of a frontend without endpoints alike.
   const isFirewalled = !(config.asIptables && refused === 'reject');
+  const firewall = isFirewalled
+    ? firewallOf(forwarding, frontend, refuseClient(config))
+    : undefined;
+  const range = isRange ? rangeChains(config, frontend, chains, firewall, refusal) : undefined;
   // Field by field: with a spread, V8 would copy them by name, which takes many times as long.
   return {
     id,
@@ -219,10 +239,33 @@ function elementsOf(
     endpoints,
     local,
     affinity,
-    firewall: isFirewalled ? firewallOf(forwarding, frontend, refuseClient(config)) : undefined,
+    firewall,
+    range,
     isCounted,
     bytes: bytesOfElements(endpoints.length + local.length, isCounted),
   };
+}
+
+/** Clients are counted and judged on the way: another Service may have a port within. */
+function rangeChains(
+  { countsTraffic, family }: ModeConfig,
+  frontend: Frontend,
+  chains: readonly ChainDefinition[],
+  firewall: Firewall | undefined,
+  refusal: Verdict | undefined,
+): RangeChains {
+  const refused = refusal?.chain || 'drop';
+  const refusing = [refused === 'drop' ? drop : goto(refused)];
+  const end = refusal && { refusal: rangeChain(frontend, refused, refusing) };
+  const target = chains.at(-1)?.name;
+  if (target === undefined) return { ...end };
+  const statements = [
+    ...(countsTraffic ? [inSet(rangeSelectors(family), 'connections')] : []),
+    ...(firewall ? [jump(firewall.chain)] : []),
+    goto(target),
+  ];
+  const name = firewall ? `${target}-${firewall.chain}` : target;
+  return { ...end, way: rangeChain(frontend, name, statements) };
 }
 
 function refusalOf(
@@ -247,8 +290,10 @@ function bytesOfElements(endpoints: number, isCounted: boolean): number {
 /** The bytes of a key, while its text is made of them. */
 const keyBytes = new Uint8Array(addressBytes.IPv6 + 8);
 
-export function locate({ servicePort }: Forwarding, { kind, address, port }: Frontend): Location {
-  const length = putDestination(keyBytes, address, IPPROTO[servicePort.protocol], port);
+export function locate({ servicePort }: Forwarding, frontend: Frontend): Location {
+  const { address, kind } = frontend;
+  const protocol = IPPROTO[servicePort.protocol];
+  const length = putDestination(keyBytes, address, protocol, keyPort(frontend));
   const maps = mapsOfKey(kind === 'nodePort' ? 'nodePort' : 'service', keyBytes, 0, length);
   const id = frontendId(maps, keyBytes, 0, length);
   return { id, maps, key: id.slice(1) };

@@ -2,6 +2,7 @@
 import { NF_INET } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import { cidrContains, type Family } from '../../net/address.ts';
+import { keyPort } from '../../state/frontend-key.ts';
 import { sourceRangesTypes } from '../nft-table/source-ranges.ts';
 import {
   nftKey,
@@ -58,7 +59,7 @@ function objectsOf(
   const own = elements[frontends.indexOf(frontend)]!;
   const { affinity, chains, maps } = own;
   const object = objectIn(config.table ?? tableName);
-  const key = nftKey(frontend.address, servicePort.protocol, frontend.port);
+  const key = nftKey(frontend.address, servicePort.protocol, keyPort(frontend));
   const element = (part: VerdictPart): string | undefined => {
     const verdict = verdictKinds[part].of(own);
     if (verdict === undefined) return undefined;

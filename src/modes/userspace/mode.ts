@@ -25,7 +25,12 @@ export function userspaceMode(descriptors?: Descriptors): ProxyMode {
     metrics: [],
     trafficCounts: (_kernel, family, pause, report) =>
       switchboard.traffic.read(family, pause, report),
-    dealing: { name: 'mode userspace', balances: new Set(['round-robin']), usesTables: true },
+    dealing: {
+      name: 'mode userspace',
+      balances: new Set(['round-robin']),
+      usesTables: true,
+      refusesRanges: true,
+    },
     probe,
     planner: (config, environment) =>
       new ModePlanner<UserspaceTypes>({

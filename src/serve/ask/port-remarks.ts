@@ -1,10 +1,12 @@
 /** What determines the endpoints of a Service port, each a sentence. */
 import { counted } from '../../ask/words.ts';
 import type { ModeFacts } from '../../modes/mode.ts';
+import { formatPorts } from '../../net/host-port.ts';
 import { choose } from '../../state/categorise.ts';
 import { formatFallback } from '../../state/deal.ts';
 import { guards } from '../../state/guards.ts';
 import { isElsewhere } from '../../state/paths.ts';
+import { beginsRange } from '../../state/port-range.ts';
 import type { Seen } from '../../state/resolve.ts';
 import { whyIgnored } from '../../state/topology.ts';
 import type { Forwarding, Service } from '../../state/types.ts';
@@ -60,6 +62,16 @@ export function dealRemarks({ deal, ...pools }: Forwarding): string[] {
     ...(isDone ? [`Connections are shared out by ${asked}, as an annotation asks.`] : []),
     ...slots,
   ];
+}
+
+/** What becomes of the range of ports that begins at the port. */
+export function portRangeRemarks(service: Service, { port, rangeRefusal }: Seen): string[] {
+  const { portRange } = service;
+  if (portRange === undefined || !beginsRange(service, port)) return [];
+  const range = formatPorts({ port: portRange.first, lastPort: portRange.last });
+  return rangeRefusal === undefined
+    ? [`It has the ports ${range}; endpoints get connections at the same port.`]
+    : [`The ports ${range} are not served: ${rangeRefusal}.`];
 }
 
 /** What ends connections, where an annotation decides. */

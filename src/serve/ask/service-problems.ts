@@ -4,6 +4,7 @@ import { portTitle } from '../../ask/service-words.ts';
 import { counted } from '../../ask/words.ts';
 import { disabledText } from '../../host/checks.ts';
 import { type Family, formatAddress, joinHostPort } from '../../net/address.ts';
+import { formatPorts } from '../../net/host-port.ts';
 import { formatExcess } from '../../state/budget.ts';
 import { frontendKey } from '../../state/frontend-key.ts';
 import { type ClientKind, isElsewhere, type Refusal } from '../../state/paths.ts';
@@ -85,6 +86,7 @@ export function ownProblems(known: ProblemFacts, subject: Subject): Problem[] {
         ]),
     ...ofPorts(seen, (one) => portProblems(one, filled)),
     ...ofPorts(seen, (one) => silentProblems(known, one, counted)),
+    ...ofPorts(seen, rangeProblems),
     ...flappingProblems(known, service.key),
     ...unknownNodeProblems(service, slices),
     ...known.sliceSurvey.problems(service.key),
@@ -153,6 +155,13 @@ function healthPortProblems(failure: ServiceHealthFailure | undefined): Problem[
 /** The most frontends of a port that a message names. */
 const lostMax = 10;
 
+function rangeProblems({ forwarding, port, rangeRefusal }: Seen): Problem[] {
+  if (rangeRefusal === undefined) return [];
+  const of = `Port ${portTitle(port)} in ${forwarding.family}`;
+  const text = () => `${of} does not get the range of ports that begins there: ${rangeRefusal}.`;
+  return [{ reason: 'port_range', text }];
+}
+
 /** While the Service waits to be resolved, it is not known which frontends it gets. */
 function lostProblems(engine: RunningEngine, isDirty: boolean, { forwarding, port }: Seen) {
   const { family, frontends } = forwarding;
@@ -177,8 +186,10 @@ function desiredOf({ families }: RunningEngine, { family, key }: Forwarding) {
   return families.find((one) => one.family === family)?.desired.get(key);
 }
 
-function addressOf({ address, port }: Frontend): string {
-  return joinHostPort(address === undefined ? '*' : formatAddress(address.bytes), port);
+function addressOf(frontend: Frontend): string {
+  const { address } = frontend;
+  const host = address === undefined ? '*' : formatAddress(address.bytes);
+  return joinHostPort(host, formatPorts(frontend));
 }
 
 /**

@@ -25,7 +25,7 @@ import { EndpointsSaid } from './endpoints.ts';
 import { limitRemarks } from './limit-problems.ts';
 import { look } from './look.ts';
 import { lookedUpWithin } from './lookups.ts';
-import { portRemarks, rangeRemarks } from './port-remarks.ts';
+import { portRangeRemarks, portRemarks, rangeRemarks } from './port-remarks.ts';
 import { portState, stateOf, timeOf } from './port-state.ts';
 import { isAsked, numberOf, Refusal } from './refusal.ts';
 import { noSuchPort, serviceNamed } from './service-names.ts';
@@ -205,6 +205,7 @@ async function shownPort(
     remarks: [
       ...portRemarks(seen, engine.context.zone, agent.mode),
       ...rangeRemarks(service, seen),
+      ...portRangeRemarks(service, seen),
       ...limitRemarks(service),
       ...detectionRemarks(agent, service, seen),
     ],
@@ -240,7 +241,7 @@ function shownFrontend(
   frontend: Frontend,
   held: ReadonlySet<FrontendKey>,
 ): Shown {
-  const { address, kind, paths, port } = frontend;
+  const { address, kind, lastPort, paths, port } = frontend;
   const { pod, node, outside } = paths;
   const chosen = kind === 'clusterIP' ? policy.internal : policy.external;
   const shown = ({ to, isMasqueraded }: Path) => ({ to, masqueraded: isMasqueraded });
@@ -249,6 +250,7 @@ function shownFrontend(
     kind,
     ...(address === undefined ? {} : { address: formatAddress(address.bytes) }),
     port,
+    ...(lastPort === undefined ? {} : { lastPort }),
     paths: { pod: shown(pod), node: shown(node), outside: shown(outside) },
     treatment: isRefusal(pod.to) ? pod.to : wayOf(paths),
     pool: chosen === 'Local' ? 'local' : 'cluster',

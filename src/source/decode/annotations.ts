@@ -12,6 +12,7 @@ import {
   limitAnnotations,
   limitReasons,
 } from '../../state/limits.ts';
+import type { PortRange, Service } from '../../state/types.ts';
 import { type FieldReader, type RawObject, show } from './field-reader.ts';
 import { initialEventsEndAnnotation, mirrorAnnotation, triggerTimeAnnotation } from './names.ts';
 
@@ -74,6 +75,15 @@ function wholeNumber(least: number, most: number): Values<number> {
 }
 
 const weight = wholeNumber(0, weightMax);
+
+const portRange: Values<PortRange> = {
+  allowed: 'two ports like 10000-19999, the first less than the second',
+  read: (text) => {
+    const [, first, last] = /^(\d{1,5})-(\d{1,5})$/.exec(text)?.map(Number) ?? [];
+    const isRange = first! >= 1 && first! < last! && last! <= 65_535;
+    return isRange ? { first: first!, last: last! } : undefined;
+  },
+};
 
 const afterRemoval = duration('1s');
 const end: Values<number | 'never'> = {
@@ -199,6 +209,14 @@ export const annotationTable = {
     ...onService,
     ...wholeNumber(1, 1_000_000),
     meaning: 'For each client address.',
+  },
+  'fairlead.io/port-range': {
+    ...onService,
+    ...portRange,
+    modes: 'nftables, iptables',
+    meaning:
+      'The port with the first number also gets all the others, and ' +
+      '[keeps them](port-ranges.md).',
   },
   'fairlead.io/weight': {
     ...onSlice,
@@ -332,6 +350,18 @@ export function decodeLimits(read: ReadAnnotation): Limits | undefined {
     if (most !== undefined) limits[reason] = most;
   }
   return Object.keys(limits).length === 0 ? undefined : limits;
+}
+
+/** The range of ports, if one of these begins there; undefined: there is none. */
+export function decodePortRange(
+  read: ReadAnnotation,
+  ports: Service['ports'],
+  fields: FieldReader,
+): PortRange | undefined {
+  const range = read('fairlead.io/port-range');
+  if (range === undefined || ports.some(({ port }) => port === range.first)) return range;
+  const field = annotationField('fairlead.io/port-range');
+  return fields.refuse(field, `begins with ${range.first}, which is no port of the Service`);
 }
 
 /** The weight of the endpoints of an EndpointSlice; undefined: it gives none. */

@@ -13,6 +13,7 @@ import {
   decodeDetection,
   decodeEndings,
   decodeLimits,
+  decodePortRange,
 } from './annotations.ts';
 import { endsStep, entriesMax } from './entries.ts';
 import {
@@ -105,7 +106,9 @@ export function* serviceInSteps(
     ...(Object.keys(objectOf(spec.selector)).length > 0 && { hasSelector: true as const }),
     ports: yield* decodePorts(fields, spec.ports, strings),
   };
-  return { record, problems: fields.problems };
+  const portRange = decodePortRange(asked, record.ports, fields);
+  const whole = portRange === undefined ? record : { ...record, portRange };
+  return { record: whole, problems: fields.problems };
 }
 
 /** The facts about a Service that is not served here; undefined: nothing. */

@@ -168,7 +168,7 @@ class Reader {
   async #endpoint(chain: string): Promise<string | undefined> {
     for (const rule of await this.#read(this.#nat, chain)) {
       if (rule?.target?.kind !== 'dnat') continue;
-      const { address, port } = rule.target;
+      const { address, port = 0 } = rule.target;
       return EndpointList.of(this.#family, [{ address: address.bytes, port }]).text(0);
     }
     return undefined;

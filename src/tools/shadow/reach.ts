@@ -67,7 +67,9 @@ export function desiredFrontends(
     if (forwarding.family !== family) continue;
     const pools = { cluster: setOf(forwarding.cluster), local: setOf(forwarding.local) };
     for (const frontend of forwarding.frontends) {
-      const { address, port } = frontend;
+      const { address, lastPort, port } = frontend;
+      // kube-proxy has no ranges of ports.
+      if (lastPort !== undefined) continue;
       const text = frontendText(address?.bytes, port, forwarding.servicePort.protocol);
       desired.set(text, { forwarding, reach: reachOf(forwarding, frontend, pools) });
     }

@@ -6,12 +6,13 @@
  * size is full: so the kernel bounds the number of traced packets. Chains after all others show
  * that a packet has passed a hook, and which addresses it has then.
  */
+
 import { type ChainDefinition, type Rule, writeChain, writeRules } from '../../kernel/nft/chain.ts';
 import { NF_INET, NFPROTO, NFT_SET } from '../../kernel/nft/constants.ts';
+import { matchPort } from '../../kernel/nft/ports.ts';
 import {
   inSet,
   matchCIDR,
-  matchPort,
   matchProtocol,
   matchSyn,
   returnToCaller,

@@ -101,6 +101,8 @@ function conditioned(conditions: string): string {
   return here.replace('ready: true', conditions);
 }
 
+const ranged = web('', 'annotations: { fairlead.io/port-range: 80-90 }');
+
 /** The destination is 10.96.0.1:80 where a cluster names none. */
 type Described = Omit<BrokenCluster, 'to'> & Partial<Pick<BrokenCluster, 'to'>>;
 
@@ -305,6 +307,39 @@ export const brokenClusters = described(
     outcome: 'nobody',
     cause: '10.96.0.1 is the ClusterIP of default/web, which has http 80/TCP, not 8080',
     object: 'set ip fairlead cluster-ips',
+  },
+  {
+    name: 'the port is in a range',
+    manifests: ranged + endpoints(here, '{ name: http, port: 80 }') + node,
+    flags: pods,
+    to: '10.96.0.1:88',
+    outcome: 'endpoint',
+    cause: 'Its only endpoint is taken: 10.244.0.5:88.',
+    object: 'map ip fairlead services { 10.96.0.1 . tcp . 0 : goto ports-80-90-range-cluster-1-',
+  },
+  {
+    name: 'the port is behind a range',
+    manifests: ranged + endpoints(here, '{ name: http, port: 80 }') + node,
+    to: '10.96.0.1:91',
+    outcome: 'nobody',
+    cause: 'which has http 80/TCP, not 91',
+  },
+  {
+    name: 'a range has no endpoint',
+    manifests: ranged + endpoints('  []') + node,
+    to: '10.96.0.1:88',
+    reasons: ['no_endpoints'],
+    outcome: 'rejected',
+    cause: 'The packet is rejected.',
+  },
+  {
+    name: 'a range has another targetPort',
+    manifests: ranged + endpoints(here) + node,
+    to: '10.96.0.1:88',
+    ask: ['problems'],
+    reasons: ['port_range'],
+    outcome: 'nobody',
+    cause: 'its targetPort is 8080, and the range keeps ports: both must be 80',
   },
   {
     name: 'the ClusterIP is not allocated',

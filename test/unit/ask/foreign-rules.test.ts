@@ -2,13 +2,13 @@
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { readClauses } from '../../../src/kernel/nft/clauses.ts';
 import { NF_INET } from '../../../src/kernel/nft/constants.ts';
+import { matchPort } from '../../../src/kernel/nft/ports.ts';
 import {
   compileRule,
   drop,
   jump,
   matchInterface,
   matchLocalAddress,
-  matchPort,
   matchProtocol,
   returnToCaller,
   type Statement,

@@ -1,12 +1,7 @@
 /** What goes wrong at night, and what does not: what `fairlead problems` says of each. */
 import { NF_INET } from '../../../src/kernel/nft/constants.ts';
-import {
-  drop,
-  matchInterface,
-  matchPort,
-  reject,
-  type Statement,
-} from '../../../src/kernel/nft/rule.ts';
+import { matchPort } from '../../../src/kernel/nft/ports.ts';
+import { drop, matchInterface, reject, type Statement } from '../../../src/kernel/nft/rule.ts';
 import type { FakeEntry } from '../../fake/conntrack.ts';
 import { changesOf } from './broken-cluster-app.ts';
 import { type BrokenCluster, endpoints, here, node, pods, there, web } from './broken-clusters.ts';

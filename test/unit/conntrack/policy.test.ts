@@ -190,3 +190,53 @@ describe('a change that removes nothing, such as', () => {
     expect([...frontends.fresh.keys()]).toEqual([]);
   });
 });
+
+describe('conntrack cleanup of a range of ports', () => {
+  const range = { port: 5000, target: 5000, portRange: { first: 5000, last: 5999 } };
+  const of = (...endpoints: string[]) => dns(endpoints, range);
+  const both = of('10.244.0.1', '10.244.0.2');
+  const kept = '10.96.0.10:5400 < 10.244.0.1:5400';
+  const lost = '10.96.0.10:5999 < 10.244.0.2:5999';
+  const beyond = '10.96.0.10:6000 < 10.244.0.2:6000';
+
+  it('knows endpoints by the port that packets keep', () => {
+    const moved = '10.96.0.10:5400 < 10.244.0.1:5401';
+    const untranslated = '10.96.0.10:5400 < 10.96.0.10:5400';
+    const entries = [kept, lost, beyond, moved, untranslated];
+    const wrong = [lost, moved, untranslated];
+    expect(stale([[both, of('10.244.0.1')]], entries)).toEqual(wrong);
+    expect(stale([[both, both]], entries)).toEqual([]);
+  });
+
+  it('leaves single ports within to their Service', () => {
+    const single = dns(['10.244.0.2'], { name: 'single', port: 5400, target: 5400 });
+    const ofSingle = '10.96.0.10:5400 < 10.244.0.2:5400';
+    const steps: Step[] = [
+      [undefined, single],
+      [both, of('10.244.0.1')],
+    ];
+    expect(stale(steps, [ofSingle, kept, lost])).toEqual([kept, lost]);
+  });
+
+  it('deletes what led to its endpoints once it is gone', () => {
+    const other = '10.96.0.10:5400 < 10.244.0.9:5400';
+    expect(stale([[both, undefined]], [kept, lost, other])).toEqual([kept, lost]);
+    const plain = dns(['10.244.0.1', '10.244.0.2'], { port: 5000, target: 5000 });
+    expect(stale([[both, plain]], [kept, lost, other])).toEqual([kept, lost]);
+  });
+
+  it('asks for entries to all ports of the address', () => {
+    const [, key] = frontendKeys(both);
+    expect(destinationOf('IPv4', key!)).toMatchObject({ port: 0 });
+  });
+
+  it('includes IPv6', () => {
+    const v6 = (...endpoints: string[]) => dns(endpoints, { ...range, clusterIPs: ['fd00::10'] });
+    const entries = [
+      '[fd00::10]:5400 < [fd00:244::1]:5400',
+      '[fd00::10]:5400 < [fd00:244::2]:5400',
+    ];
+    const steps: Step[] = [[v6('fd00:244::1', 'fd00:244::2'), v6('fd00:244::1')]];
+    expect(stale(steps, entries)).toEqual([entries[1]]);
+  });
+});

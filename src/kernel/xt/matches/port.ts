@@ -1,7 +1,8 @@
 /**
- * `-m tcp [--dport N]`, likewise udp and sctp, and for TCP `! --tcp-flags SYN,ACK SYN`. iptables-nft 1.8.9 writes native expressions for the
- * port of TCP and UDP, and structures for SCTP and where no port is asked for (struct xt_tcp,
- * xt_udp, xt_sctp_info).
+ * `-m tcp [--dport N]`, likewise udp and sctp, and for TCP `! --tcp-flags SYN,ACK SYN`. iptables-nft
+ * 1.8.9 writes native expressions for the port of TCP and UDP, and structures for SCTP and where no
+ * port is asked for (struct xt_tcp, xt_udp, xt_sctp_info). For a range of ports all are structures,
+ * as older ones write it: the native form has an expression that nothing else here needs.
  */
 import type { Protocol } from '../../../net/protocol.ts';
 import { NFT_CMP, NFT_PAYLOAD, NFT_REG_1 } from '../../nft/constants.ts';
@@ -12,6 +13,8 @@ export interface PortMatch {
   readonly kind: 'port';
   /** Destination port; undefined = any. */
   readonly dport: number | undefined;
+  /** Of a range, which begins at `dport`. */
+  readonly lastPort?: number | undefined;
   /** Of TCP, and with a port: only packets that do not ask for a connection. */
   readonly isOpen?: true;
 }
@@ -36,9 +39,11 @@ function writeIsOpen(out: Writer): void {
   out.write('cmp', { register: NFT_REG_1, operation: NFT_CMP.NEQ, data: syn });
 }
 
-/** `-m tcp --dport N` */
-export function dport(port: number): PortMatch {
-  return { kind: 'port', dport: port };
+/** `-m tcp --dport N[:M]` */
+export function dport(port: number, lastPort?: number): PortMatch {
+  return lastPort === undefined
+    ? { kind: 'port', dport: port }
+    : { kind: 'port', dport: port, lastPort };
 }
 
 /** `-m tcp --dport N ! --tcp-flags SYN,ACK SYN` */
@@ -49,14 +54,15 @@ export function openTo(port: number): PortMatch {
 /** `-m tcp` */
 export const anyPort: PortMatch = { kind: 'port', dport: undefined };
 
-function write(protocol: Protocol, port: number | undefined, out: Writer): void {
+function write(protocol: Protocol, { dport: port, lastPort }: PortMatch, out: Writer): void {
   if (protocol === 'SCTP') {
-    out.write('match', { name: 'sctp', revision, info: sctpInfo(port) });
-  } else if (port === undefined) {
+    out.write('match', { name: 'sctp', revision, info: sctpInfo(port, lastPort) });
+  } else if (port === undefined || lastPort !== undefined) {
     const { info, view } = structure(tcpOrUdpBytes[protocol]);
     // From 0 to 65535: source ports, destination ports.
     view.setUint16(2, portMax, true);
-    view.setUint16(6, portMax, true);
+    view.setUint16(4, port ?? 0, true);
+    view.setUint16(6, lastPort ?? portMax, true);
     out.write('match', { name: protocol.toLowerCase(), revision, info });
   } else {
     const base = NFT_PAYLOAD.TRANSPORT_HEADER;
@@ -66,27 +72,28 @@ function write(protocol: Protocol, port: number | undefined, out: Writer): void 
   }
 }
 
-function sctpInfo(port: number | undefined): Uint8Array {
+function sctpInfo(port: number | undefined, lastPort = port): Uint8Array {
   const { info, view } = structure(sctp.end);
   // No chunk has a flag that matters: type -1, 3 bytes each.
   for (let at: number = sctp.flagInfo; at < sctp.flagInfoEnd; at += 3) info[at] = 0xff;
   if (port === undefined) return info;
   view.setUint16(sctp.dport, port, true);
-  view.setUint16(sctp.dport + 2, port, true);
+  view.setUint16(sctp.dport + 2, lastPort!, true);
   view.setUint32(sctp.flags, XT_SCTP_DEST_PORTS, true);
   return info;
 }
 
 export const portCodec: Codec<PortMatch> = {
-  write({ dport: port, isOpen = false }, out, { protocol }) {
+  write(match, out, { protocol }) {
     if (protocol === undefined) throw new RangeError('a port without a protocol');
-    if (isOpen) writeIsOpen(out);
-    write(protocol, port, out);
+    if (match.isOpen) writeIsOpen(out);
+    write(protocol, match, out);
   },
-  print({ dport: port, isOpen = false }, { protocol }) {
+  print({ dport: port, isOpen = false, lastPort }, { protocol }) {
     const name = protocol?.toLowerCase();
+    const last = lastPort === undefined ? '' : `:${lastPort}`;
     const flags = isOpen ? ' ! --tcp-flags SYN,ACK SYN' : '';
-    return port === undefined ? `-m ${name}` : `-m ${name} --dport ${port}${flags}`;
+    return port === undefined ? `-m ${name}` : `-m ${name} --dport ${port}${last}${flags}`;
   },
 };
 
@@ -115,5 +122,16 @@ function readIsOpen(cursor: Cursor): true | undefined {
 
 export function readSctp(info: Uint8Array): PortMatch {
   const view = viewOf(info);
-  return view.getUint32(sctp.flags, true) === 0 ? anyPort : dport(view.getUint16(0, true));
+  return view.getUint32(sctp.flags, true) === 0 ? anyPort : portsAt(view, 0);
+}
+
+/** From `-m tcp` or `-m udp` as a structure. */
+export function readPorts(info: Uint8Array): PortMatch {
+  const ports = portsAt(viewOf(info), 4);
+  return ports.dport === 0 && ports.lastPort === portMax ? anyPort : ports;
+}
+
+function portsAt(view: DataView, at: number): PortMatch {
+  const [first, last] = [view.getUint16(at, true), view.getUint16(at + 2, true)];
+  return dport(first, last === first ? undefined : last);
 }

@@ -97,10 +97,11 @@ function whyKept(context: ResolveContext, service: Service, { address }: Target)
 }
 
 function asksFor(service: Service, { key }: Address, port: number): boolean {
-  const { clusterIPs, externalIPs, loadBalancerIPs, ports } = service;
+  const { clusterIPs, externalIPs, loadBalancerIPs, portRange, ports } = service;
   const isIt = (address: Address): boolean => address.key === key;
   const has = [clusterIPs, externalIPs, loadBalancerIPs].some((all) => all.some(isIt));
-  return has && ports.some((one) => one.port === port);
+  const isInRange = portRange !== undefined && port > portRange.first && port <= portRange.last;
+  return has && (isInRange || ports.some((one) => one.port === port));
 }
 
 function whyNoNodePort(input: ExplainInput, nodePorts: readonly Holder[]): string | undefined {

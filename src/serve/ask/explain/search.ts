@@ -1,8 +1,11 @@
 /** Finds the frontend at an address and port, and similar frontends. */
 import { type Address, isLoopback } from '../../../net/address.ts';
+import { EndpointList } from '../../../net/endpoint-list.ts';
 import type { Protocol } from '../../../net/protocol.ts';
 import { frontendKey } from '../../../state/frontend-key.ts';
+import { rangeOf } from '../../../state/frontends-in-force.ts';
 import { noSockets } from '../../../state/node-sockets.ts';
+import { hasPort } from '../../../state/port-range.ts';
 import type { ResolveContext } from '../../../state/resolve.ts';
 import type { Forwarding, Frontend } from '../../../state/types.ts';
 import { inTurns, type Pacer } from '../../../time/pacer.ts';
@@ -49,9 +52,28 @@ export function holderAt(
   { address, port }: Pick<Target, 'address' | 'port'>,
   protocol: Protocol,
 ): Holder | undefined {
-  const forwarding = frontends[address.family]?.of(protocol).get(frontendKey({ address, port }));
-  const frontend = forwarding?.frontends.find((one) => one.port === port && isAt(one, address));
-  return frontend && { forwarding: forwarding!, frontend };
+  const holders = frontends[address.family]?.of(protocol);
+  const key = frontendKey({ address, port });
+  const forwarding = holders?.get(key) ?? (holders && rangeOf(holders, key, port));
+  const frontend = forwarding?.frontends.find((one) => hasPort(one, port) && isAt(one, address));
+  return frontend && holderOf(forwarding!, frontend, port);
+}
+
+/** The endpoints of a range of ports are met at the port of the packet. */
+function holderOf(forwarding: Forwarding, frontend: Frontend, port: number): Holder {
+  if (frontend.lastPort === undefined) return { forwarding, frontend };
+  const { cluster, hairpin, local, serving } = forwarding;
+  const at = (list: EndpointList): EndpointList => {
+    const all = Array.from({ length: list.length }, (_, i) => ({ address: list.address(i), port }));
+    return EndpointList.of(list.family, all);
+  };
+  const pools = {
+    cluster: at(cluster),
+    hairpin: at(hairpin),
+    local: at(local),
+    serving: at(serving),
+  };
+  return { forwarding: { ...forwarding, ...pools }, frontend };
 }
 
 async function search(
@@ -72,10 +94,13 @@ async function search(
     }
   });
   const isMeant = ({ forwarding, frontend }: Holder): boolean =>
-    frontend.port === port && protocol === protocolOf(forwarding);
+    hasPort(frontend, port) && protocol === protocolOf(forwarding);
   // The address and port of a Service match before a node port.
-  const holder = near.find(isMeant) ?? (acceptsNodePorts ? nodePorts.find(isMeant) : undefined);
-  return { holder, near: near.filter((one) => one !== holder), nodePorts };
+  const exact = near.find((one) => isMeant(one) && one.frontend.lastPort === undefined);
+  const holder =
+    exact ?? near.find(isMeant) ?? (acceptsNodePorts ? nodePorts.find(isMeant) : undefined);
+  const met = holder && holderOf(holder.forwarding, holder.frontend, port);
+  return { holder: met, near: near.filter((one) => one !== holder), nodePorts };
 }
 
 function isAt(frontend: Frontend, { key }: Address): boolean {

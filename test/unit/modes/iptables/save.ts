@@ -14,16 +14,18 @@ export function save(kernel: FakeKernel, family: Family): string {
 
 const unordered = new Set(sharedChains.map(chainId));
 
+const behind = /this must be the last rule|--dport \d+:/;
+
 /**
  * The same for rulesets that packets take for the same: where the order of rules does not matter
- * they are sorted, but for those at the end of KUBE-SERVICES.
+ * they are sorted, but for those behind the others: of ranges of ports, and the way to node ports.
  */
 export function meaning(kernel: FakeKernel, family: Family): string {
   return tableNames
     .map((table) =>
       tableText(kernel, family, table, (lines, { name, base }) => {
         if (base === undefined && !unordered.has(`${table} ${name}`)) return lines;
-        const end = lines.findIndex((line) => line.includes('this must be the last rule'));
+        const end = lines.findIndex((line) => behind.test(line));
         const cut = end < 0 ? lines.length : end;
         return [...lines.slice(0, cut).sort(), ...lines.slice(cut).sort()];
       }),

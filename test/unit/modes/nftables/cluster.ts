@@ -65,9 +65,11 @@ const places = [
   { kind: 'externalIP', host: 101, port: 80 },
   { kind: 'loadBalancerIP', host: 102, port: 80 },
   { kind: 'loadBalancerIP', host: 103, port: 8080 },
+  { kind: 'clusterIP', host: 2, port: 5000, lastPort: 5999 },
+  { kind: 'loadBalancerIP', host: 102, port: 5000, lastPort: 5009 },
   { kind: 'nodePort', host: 0, port: 30080 },
   { kind: 'nodePort', host: 0, port: 30443 },
-] as const satisfies readonly { kind: Frontend['kind']; host: number; port: number }[];
+] as const satisfies readonly (Pick<Frontend, 'kind' | 'port' | 'lastPort'> & { host: number })[];
 
 const endpointIds = fc.uniqueArray(fc.nat(7), { maxLength: 6 });
 
@@ -274,13 +276,14 @@ function dealOfSpec(
 
 function frontendOf(
   family: Family,
-  { kind, host, port }: (typeof places)[number],
+  { host, ...place }: (typeof places)[number],
   { wants, without }: FrontendSpec,
   { cluster, local }: ServiceSpec,
 ): Frontend {
+  const { kind } = place;
   const at = kind === 'nodePort' ? undefined : address(hostText(family, host));
   const pool = wants === 'local endpoints' ? 'local' : 'cluster';
-  const base = { kind, address: at, port } as const;
+  const base = { ...place, address: at } as const;
   if (kind === 'clusterIP') {
     const has = wants !== 'nothing' && { cluster, local }[pool].length > 0;
     const inside = pool === 'local' ? 'insideLocal' : 'inside';

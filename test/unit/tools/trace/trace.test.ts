@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { NF_INET, NFPROTO, VERDICT } from '../../../../src/kernel/nft/constants.ts';
+import { matchPort } from '../../../../src/kernel/nft/ports.ts';
 import {
   compileRule,
   drop,
-  matchPort,
   matchProtocol,
   reject,
   type Statement,
