@@ -30,6 +30,7 @@ import { ipvsLoad } from './ipvs-load.ts';
 import { ipvsResets } from './ipvs-resets.ts';
 import type { Extent } from './lib/extent.ts';
 import { record } from './lib/results.ts';
+import { limits } from './limits.ts';
 import { load } from './load.ts';
 import { loading } from './loading.ts';
 import { manifests } from './manifests.ts';
@@ -73,6 +74,7 @@ const services = values.services === undefined ? undefined : numberOf('services'
 
 const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> = {
   boundary,
+  limits,
   load,
   affinity,
   loading,

@@ -5,17 +5,21 @@
 //   connect_loop connect ADDRESS PORT COUNT
 //   connect_loop pace new|open ADDRESS PORT
 //   connect_loop until ADDRESS PORT PAUSE_MS LIMIT_MS
+//   connect_loop flood FIRST COUNT PORT RATE SECONDS
 //
 // The client prints JSON: connections a second, and p50 and p99 of connect(2) in microseconds. It
 // closes with a reset, so that no port stays in TIME_WAIT.
 //
 // `pace` connects each millisecond (`new`), or sends a byte on one connection and waits for it to
 // come back (`open`, from the server of test/lab/native/load.cc), until its input ends. Then it prints
-// JSON: how often, how often it failed, and p50, p99.9 and the longest time in microseconds, each
-// from the moment at which it was due.
+// JSON: how often, how often it failed, and p50, p99, p99.9 and the longest time in microseconds,
+// each from the moment at which it was due.
 //
 // `until` connects again and again, with a pause between two attempts, and ends once a connection is
 // made, or with 1 after the limit.
+//
+// `flood` sends RATE SYNs a second, each of another connection, from all ports to COUNT addresses from
+// FIRST on, and prints how many it has sent a second.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -117,8 +121,11 @@ int Pace(bool open, const char* address, const char* port) {
   if (took_us.empty()) took_us.push_back(0);
   std::sort(took_us.begin(), took_us.end());
   const std::size_t count = took_us.size();
-  std::printf("{\"count\":%zu,\"failed\":%zu,\"p50Us\":%.1f,\"p999Us\":%.1f,\"maxUs\":%.1f}\n",
-              count, failed, took_us[count / 2], took_us[count * 999 / 1000], took_us.back());
+  std::printf(
+      "{\"count\":%zu,\"failed\":%zu,\"p50Us\":%.1f,\"p99Us\":%.1f,\"p999Us\":%.1f,"
+      "\"maxUs\":%.1f}\n",
+      count, failed, took_us[count / 2], took_us[count * 99 / 100], took_us[count * 999 / 1000],
+      took_us.back());
   return 0;
 }
 
@@ -150,6 +157,74 @@ int Until(const char* address, const char* port, std::chrono::milliseconds pause
     if (Clock::now() > last) return 1;
     std::this_thread::sleep_for(pause);
   }
+  return 0;
+}
+
+/** Adds 16-bit words in network byte order (RFC 1071). */
+std::uint32_t SumOf(const void* bytes, std::size_t size) {
+  std::uint32_t sum = 0;
+  for (std::size_t i = 0; i < size; i += 2) {
+    std::uint16_t word;
+    std::memcpy(&word, static_cast<const char*>(bytes) + i, sizeof word);
+    sum += word;
+  }
+  return sum;
+}
+
+in_addr SourceTo(const sockaddr_in& at) {
+  const int asking = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_in own{};
+  socklen_t size = sizeof own;
+  if (connect(asking, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0 ||
+      getsockname(asking, reinterpret_cast<sockaddr*>(&own), &size) != 0) {
+    Fail("source address");
+  }
+  close(asking);
+  return own.sin_addr;
+}
+
+int Flood(const char* first, std::uint32_t addresses, const char* port, std::size_t rate,
+          int seconds) {
+  constexpr std::uint32_t kFirstPort = 1024;
+  constexpr std::uint32_t kPorts = 65536 - kFirstPort;
+  constexpr std::chrono::milliseconds kTick{1};
+  sockaddr_in at = At(first, port);
+  const int raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_TCP);
+  if (raw < 0) Fail("socket");
+  struct {
+    in_addr source;
+    in_addr destination;
+    std::uint16_t protocol;
+    std::uint16_t length;
+  } pseudo{SourceTo(at), {}, htons(IPPROTO_TCP), htons(sizeof(tcphdr))};
+  const std::uint32_t base = ntohl(at.sin_addr.s_addr);
+  const std::uint16_t to = at.sin_port;
+  at.sin_port = 0;
+  const auto started = Clock::now();
+  std::size_t sent = 0;
+  const auto end = started + std::chrono::seconds(seconds);
+  for (auto due = started; std::max(due, Clock::now()) < end; due += kTick) {
+    std::this_thread::sleep_until(due);
+    for (std::size_t i = 0; i < rate / 1000; ++i, ++sent) {
+      const auto number = static_cast<std::uint32_t>(sent);
+      at.sin_addr.s_addr = htonl(base + number / kPorts % addresses);
+      pseudo.destination = at.sin_addr;
+      tcphdr syn{};
+      syn.source = htons(static_cast<std::uint16_t>(kFirstPort + number % kPorts));
+      syn.dest = to;
+      syn.seq = htonl(number);
+      syn.doff = sizeof syn / 4;
+      syn.syn = 1;
+      syn.window = htons(64240);
+      std::uint32_t sum = SumOf(&pseudo, sizeof pseudo) + SumOf(&syn, sizeof syn);
+      while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+      syn.check = static_cast<std::uint16_t>(~sum);
+      // One that the queue has no room for is lost, as on a wire.
+      (void)sendto(raw, &syn, sizeof syn, 0, reinterpret_cast<const sockaddr*>(&at), sizeof at);
+    }
+  }
+  const double took = std::chrono::duration<double>(Clock::now() - started).count();
+  std::printf("{\"perSecond\":%.0f}\n", static_cast<double>(sent) / took);
   return 0;
 }
 
@@ -192,9 +267,13 @@ int main(int argc, char** argv) {
     return Until(argv[2], argv[3], milliseconds(std::atoi(argv[4])),
                  milliseconds(std::atoi(argv[5])));
   }
+  if (argc == 7 && std::string_view(argv[1]) == "flood" && std::atoi(argv[3]) > 0) {
+    return Flood(argv[2], static_cast<std::uint32_t>(std::atoi(argv[3])), argv[4],
+                 static_cast<std::size_t>(std::atoi(argv[5])), std::atoi(argv[6]));
+  }
   std::fputs(
       "usage: connect_loop serve PORT | connect ADDRESS PORT COUNT | pace new|open ADDRESS PORT\n"
-      "       | until ADDRESS PORT PAUSE_MS LIMIT_MS\n",
+      "       | until ADDRESS PORT PAUSE_MS LIMIT_MS | flood FIRST COUNT PORT RATE SECONDS\n",
       stderr);
   return 2;
 }
