@@ -83,6 +83,8 @@ export class Runner {
   readonly #folder = mkdtempSync(join(tmpdir(), 'mutants-'));
   readonly #log = join(this.#folder, 'log');
   #tests: ReadonlyMap<string, Test> = new Map();
+  /** Those that are reached when modules are loaded. */
+  readonly #loading = new Set<number>();
   #runs = 0;
 
   private constructor(vitest: Vitest, ended: TestModule[], budgetMs: number) {
@@ -144,12 +146,12 @@ export class Runner {
       throw new AggregateError(causes, `tests fail without a mutant: ${names}`);
     }
     const tests = testModules.flatMap((module) =>
-      [...module.children.allTests()].map((test) => ({
-        file: module.moduleId,
-        id: test.id,
-        tookMs: test.diagnostic()?.duration ?? 0,
-        reached: test.meta().reached ?? {},
-      })),
+      [...module.children.allTests()].map((test) => {
+        const { loading = [], reached = {} } = test.meta();
+        for (const id of loading) this.#loading.add(id);
+        const tookMs = test.diagnostic()?.duration ?? 0;
+        return { file: module.moduleId, id: test.id, tookMs, reached };
+      }),
     );
     this.#tests = new Map(tests.map((test) => [test.id, test]));
   }
@@ -160,7 +162,7 @@ export class Runner {
     done: (mutant: Mutant, outcome: Outcome) => void,
   ): Promise<void> {
     const [late, atLoad] = [[], []] as Mutant[][];
-    for (const one of mutants) (one.atLoad && !one.constant ? atLoad : late)!.push(one);
+    for (const one of mutants) (this.#isOfLoad(one) ? atLoad : late)!.push(one);
     const trials = late!.map((mutant) => new MutantTrials(mutant, this.#testsOf(mutant)));
     const isOpen = ({ outcome }: MutantTrials): boolean => outcome.killedBy === undefined;
     let open: readonly MutantTrials[] = trials;
@@ -262,8 +264,9 @@ export class Runner {
    * module is loaded reaches all that import it.
    */
   #testsOf(mutant: Mutant): readonly Test[] {
-    const isEverywhere = mutant.atLoad && mutant.constant === undefined;
-    const importers = isEverywhere ? this.#testsThatImport(join(root, mutant.file)) : undefined;
+    const importers = this.#isOfLoad(mutant)
+      ? this.#testsThatImport(join(root, mutant.file))
+      : undefined;
     const tests = [...this.#tests.values()]
       .filter(({ file, reached }) => importers?.has(file) ?? reached[mutant.id])
       .sort((a, b) => a.tookMs - b.tookMs);
@@ -272,6 +275,12 @@ export class Runner {
       tookMs += test.tookMs;
       return i === 0 || tookMs <= this.#budgetMs;
     });
+  }
+
+  /** Whether it takes effect when modules are loaded: in functions that nothing else calls, too. */
+  #isOfLoad({ atLoad, constant, id }: Mutant): boolean {
+    if (atLoad) return constant === undefined;
+    return this.#loading.has(id) && ![...this.#tests.values()].some(({ reached }) => reached[id]);
   }
 
   #testsThatImport(path: string): ReadonlySet<string> {

@@ -26,6 +26,8 @@ declare module 'vitest' {
   interface TaskMeta {
     /** How often the test reached each mutant. */
     reached?: Record<number, number>;
+    /** Those reached since the test before it: when modules were loaded. */
+    loading?: readonly number[];
   }
 }
 
@@ -37,6 +39,7 @@ let trials: Trials | undefined;
 
 chosen.choose(loaded, reachedMax, 0);
 beforeEach(({ skip, task }) => {
+  if (queues === undefined) task.meta.loading = Object.keys(chosen.reached).map(Number);
   const { attempts = [], repeatCount = 0 } = task.result ?? {};
   const longest = longestMs[task.id] ?? 0;
   if (queues !== undefined) {
