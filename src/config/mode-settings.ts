@@ -64,7 +64,7 @@ function resolveBit(mode: ModeName, settings: Settings, given: GivenSettings, wa
   if (own === asked) return settings[own];
   const [wrong] = checkField(settings, own);
   if (wrong) warn(`${own} is not used: ${wrong.detail}`);
-  return (wrong ? undefined : given[own]) ?? given[asked] ?? settings[asked];
+  return (wrong ? undefined : given[own]) ?? settings[asked];
 }
 
 function resolveMasqueradeAll(mode: ModeName, settings: Settings, given: GivenSettings): boolean {

@@ -2,7 +2,6 @@
 import {
   type Document,
   isAlias,
-  isMap,
   isScalar,
   isSeq,
   LineCounter,
@@ -193,8 +192,7 @@ class Walk {
       const items = node.items.map((item) => this.tree(item as Node | null, depth + 1, line));
       return { kind: 'list', line, items };
     }
-    if (isMap(node)) return this.map(node.items as PairLike[], line, depth);
-    throw new YamlError(line, 'not a value');
+    return this.map(node.items as PairLike[], line, depth);
   }
 
   private map(pairs: readonly PairLike[], line: number, depth: number): Tree {

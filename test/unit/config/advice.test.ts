@@ -17,6 +17,9 @@ describe('advice on a configuration', () => {
     const packets = modeDifferences.map((difference) => difference.packets);
     const empty = ['mode empty', ...packets.map((words) => `mode empty: packets ${words}`)];
     expect(about('mode: ""\n')).toEqual(empty);
+    const [, ...shown] = adviceOn(configOf(loadFile('mode: ""\n')));
+    const others = modeDifferences.map(({ empty: own }) => own !== undefined);
+    expect(shown.map(({ advice }) => advice.startsWith('by kube-proxy'))).toEqual(others);
     expect(about('iptables: {masqueradeAll: true}\n')).toEqual(empty);
     expect(about('mode: nftables\n')).toEqual([]);
   });

@@ -40,6 +40,11 @@ describe('a written configuration', () => {
     });
   });
 
+  test('has udpIdleTimeout in mode userspace alone, since kube-proxy does not know it', () => {
+    const has = ['userspace', 'iptables'].map((mode) => written([`--proxy-mode=${mode}`]));
+    expect(has.map((text) => text.includes('udpIdleTimeout: 250ms'))).toEqual([true, false]);
+  });
+
   test('is not written if there is an error', () => {
     expect(written(['--proxy-mode=x'])).toContain('Error: failed validate: ');
   });

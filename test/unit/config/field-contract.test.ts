@@ -76,10 +76,15 @@ const contract: readonly (readonly [string, Kind, string, Zero])[] = [
 const samples = {
   string: { good: '"x"', shown: 'x', bad: ['1', 'true', '[a]', '{a: 1}'], zero: '""' },
   bool: { good: 'true', shown: 'true', bad: ['"true"', '1', '[]'], zero: 'false' },
-  int32: { good: '7', shown: '7', bad: ['"7"', '7.5', '3000000000', 'x', '{}'], zero: '0' },
+  int32: {
+    good: '7',
+    shown: '7',
+    bad: ['"7"', '7.5', '2147483648', '-2147483649', 'x', '{}'],
+    zero: '0',
+  },
   float32: { good: '2.5', shown: '2.5', bad: ['"2.5"', 'true', '1e99'], zero: '0' },
   duration: { good: '90s', shown: '1m30s', bad: ['30', '"PT30S"', '1d', 'true'], zero: '0s' },
-  strings: { good: '[a, b]', shown: '[a,b]', bad: ['a', '[1]', '{a: b}'], zero: '[]' },
+  strings: { good: '[a, b]', shown: '[a,b]', bad: ['a', '[1]', '{a: b}', '[{a: b}]'], zero: '[]' },
 } as const;
 
 const special: Readonly<
@@ -133,6 +138,10 @@ describe.each(contract)('field %s', (path, kind, standard, zeroMeans) => {
 
   test('takes a value of its type', () => {
     expect(read(path, sample.good)).toBe(sample.shown);
+  });
+
+  test.each(kind === 'int32' ? ['-2147483648', '2147483647'] : [])('takes %s', (value) => {
+    expect(read(path, value)).toBe(value);
   });
 
   test(`given as zero is ${zeroMeans}`, () => {

@@ -170,6 +170,11 @@ describe('a configuration file in YAML', () => {
     });
   });
 
+  test('may have keys that are aliases, or have no value', () => {
+    const file = 'hostnameOverride: &key mode\n*key : ipvs\n? oomScoreAdj\n';
+    expect(givenOf(file)).toEqual({ hostnameOverride: 'mode', mode: 'ipvs' });
+  });
+
   test('is rejected for an unquoted ::, with its line', () => {
     expect(givenOf('bindAddress: ::\n')).toMatch(/\(line 3\): yaml: .*, at: bindAddress: ::$/);
   });
@@ -202,6 +207,23 @@ describe('the limits of a configuration file', () => {
   ])('reject %s in one sentence', (_what, file, error) => {
     expect(problemsOf(file)).toContain(error);
     expect(problemsOf(file).length).toBeLessThan(300);
+  });
+
+  const nested = (levels: number, inside: string): string =>
+    '['.repeat(levels) + inside + ']'.repeat(levels);
+
+  test.each([
+    ['levels', nested(50, 'x'), nested(51, 'x'), 'nested more than 50 levels deep'],
+    [
+      'levels with an alias',
+      `- &a x\n- ${nested(48, '*a')}`,
+      `- &a x\n- ${nested(49, '*a')}`,
+      'deep',
+    ],
+    ['values', `[${'x,'.repeat(19_999)}]`, `[${'x,'.repeat(20_000)}]`, 'more than 20000 values'],
+  ])('are reached by the last one of the %s', (_what, within, beyond, error) => {
+    expect(problemsOf(within)).toContain('must be a mapping, not a list');
+    expect(problemsOf(beyond)).toContain(error);
   });
 
   test.each([

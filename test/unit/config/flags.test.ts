@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { parseFlags } from '../../../src/config/flags.ts';
 import { flagsText } from '../../../src/config/help.ts';
-import { errorOf, load, running } from './support.ts';
+import { configOf, errorOf, load, running } from './support.ts';
 
 function failureOf(...argv: string[]): string {
   const result = parseFlags(argv);
@@ -19,6 +19,14 @@ describe('the parser of flags', () => {
     [['-hx3'], "unknown shorthand flag: 'x' in -x3"],
     [['--=x'], 'bad flag syntax: --=x'],
     [['---config'], 'bad flag syntax: ---config'],
+    [
+      ['--vmodule==2'],
+      'invalid argument "=2" for "--vmodule" flag: "=2" does not have the pattern=N format',
+    ],
+    [
+      ['--healthz-bind-address=10.0.0.1:65536'],
+      'invalid argument "10.0.0.1:65536" for "--healthz-bind-address" flag: "65536" is not a valid number',
+    ],
     [
       ['-v=a'],
       'invalid argument "a" for "-v, --v" flag: strconv.ParseUint: parsing "a": invalid syntax',
@@ -49,8 +57,35 @@ describe('the parser of flags', () => {
   });
 
   test('treats words after -- as arguments', () => {
-    const flags = parseFlags(['--v=1', '--', '--v=2']);
-    expect(flags.ok && [flags.value('logging.verbosity'), flags.words]).toEqual([1, ['--v=2']]);
+    const flags = parseFlags(['--v=1', 'a', '--', '--v=2']);
+    expect(flags.ok && [flags.value('logging.verbosity'), flags.words]).toEqual([
+      ...[1, ['a', '--v=2']],
+    ]);
+  });
+
+  test.each([
+    [true, ['1', 't', 'T', 'TRUE', 'true', 'True']],
+    [false, ['0', 'f', 'F', 'FALSE', 'false', 'False']],
+  ])('reads the texts that mean %s', (value, texts) => {
+    const read = texts
+      .flatMap((text) => [`--help=${text}`, `-h=${text}`])
+      .map((word) => {
+        const flags = parseFlags([word, '--healthz-bind-address=10.0.0.1:65535']);
+        return flags.ok && flags.value('--help');
+      });
+    expect(new Set(read)).toEqual(new Set([value]));
+  });
+
+  test('reads settings that only flags give', () => {
+    const given = ['--own-tables=false', '--ipvs-counters', '--ignore-other-instance'];
+    const read = (...flags: string[]) => {
+      const { ignoreOtherInstance, ipvs, ownTables } = configOf(load(flags));
+      return [ownTables, ipvs.counters, ignoreOtherInstance];
+    };
+    expect([read(), read(...given)]).toEqual([
+      [true, false, false],
+      [false, true, true],
+    ]);
   });
 
   test('treats a single dash as a word', () => {

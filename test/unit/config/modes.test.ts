@@ -36,6 +36,19 @@ describe('the settings of each mode', () => {
     });
   });
 
+  test('are those of their own section where the file gives one of its periods', () => {
+    for (const period of ['syncPeriod: 40s', 'minSyncPeriod: 20s']) {
+      const file = `iptables: {syncPeriod: 50s, minSyncPeriod: 5s}\nnftables: {${period}}\n`;
+      const { minSyncPeriodMs, syncPeriodMs } = settingsOf(file, 'nftables');
+      expect([minSyncPeriodMs, syncPeriodMs]).toEqual(
+        period.startsWith('sync') ? [0, 40_000] : [20_000, 30_000],
+      );
+    }
+    expect(settingsOf('mode: ipvs\nipvs: {syncPeriod: 20s}\n', 'ipvs').fullSyncPeriodMs).toBe(
+      20_000,
+    );
+  });
+
   test("treat kube-proxy's own default of 1s as no wait, and keep any other minimum", () => {
     const minimum = (text: string): number =>
       settingsOf(`nftables: {minSyncPeriod: ${text}}\n`, 'nftables').minSyncPeriodMs;

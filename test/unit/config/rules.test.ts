@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { serviceLimitDefaults } from '../../../src/config/settings/traffic.ts';
 import { modeNames } from '../../../src/modes/mode-table.ts';
 import { formatAddress, formatCIDR } from '../../../src/net/address.ts';
 import { configOf, errorOf, load, loadFile, running } from './support.ts';
@@ -27,6 +28,18 @@ describe('the proxy mode', () => {
   test('kernelspace is rejected with a sentence about Windows', () => {
     expect(refusal('mode: kernelspace')).toContain('kernelspace is the mode of Windows nodes');
     expect(errorOf(load(['--proxy-mode=kernelspace']))).toContain('the mode of Windows nodes');
+  });
+});
+
+test('limits of Services are the defaults unless given, of which one depends on the mode', () => {
+  const { frontends: _, ...others } = serviceLimitDefaults;
+  expect(configOf(loadFile('')).serviceLimits).toEqual({
+    ...serviceLimitDefaults,
+    frontendEndpoints: 0,
+  });
+  expect(configOf(loadFile('serviceLimits: {frontends: 7}')).serviceLimits).toMatchObject({
+    ...others,
+    ...{ frontends: 7, frontendEndpoints: 0 },
   });
 });
 
