@@ -91,8 +91,8 @@ const end: Values<number | 'never'> = {
   read: (text) => {
     if (text === 'never') return text;
     if (text === 'on-removal') return removalMs;
-    const [, after] = /^after:(.*)$/.exec(text) ?? [];
-    return after === undefined ? undefined : afterRemoval.read(after);
+    const [, after = ''] = /^after:(.*)$/.exec(text) ?? [];
+    return afterRemoval.read(after);
   },
 };
 
@@ -290,13 +290,13 @@ function refuseUnknown(fields: FieldReader, name: string, kind: Kind): void {
   const table: Readonly<Record<string, Annotation>> = annotationTable;
   const object = Object.hasOwn(table, name) ? table[name]!.object : undefined;
   if (object === kind) return;
-  const other = kind === 'Service' ? 'an EndpointSlice' : 'a Service';
+  const named = { Service: 'a Service', EndpointSlice: 'an EndpointSlice' };
   const meant = Object.keys(table).find(
     (one) => table[one]!.object === kind && isNear(name.length, at, one, 2),
   );
   const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
-  const reason = `means nothing at a ${kind}${object === undefined ? hint : `: it is for ${other}`}`;
-  fields.refuse(annotationField(name), reason);
+  const place = object === undefined ? hint : `: it is for ${named[object]}`;
+  fields.refuse(annotationField(name), `means nothing at ${named[kind]}${place}`);
 }
 
 /** Equal ones are one object. */

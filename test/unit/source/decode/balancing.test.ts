@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   annotationsOf,
+  annotationTable,
   decodeBalancing,
   decodeWeight,
   type ReadAnnotation,
@@ -31,6 +32,19 @@ const ours = 'fairlead.io/balance';
 const cilium = 'service.cilium.io/lb-algorithm';
 const kubeRouter = 'kube-router.io/service.scheduler';
 
+const allOfOurs = Object.entries(annotationTable).filter(([name]) =>
+  name.startsWith('fairlead.io/'),
+);
+
+it.each(allOfOurs)('%s is for one kind of object', (name, { object }) => {
+  const kinds = ['Service', 'EndpointSlice'] as const;
+  const [other] = kinds.filter((kind) => kind !== object);
+  const named = { Service: 'a Service', EndpointSlice: 'an EndpointSlice' };
+  expect(reading(() => undefined, { [name]: '5' }, other).told).toEqual([
+    `metadata.annotations[${name}] means nothing at ${named[other!]}: it is for ${named[object]}`,
+  ]);
+});
+
 describe('the balance of a Service', () => {
   it.each(balances)('is %s where our annotation says so', (balance) => {
     expect(balanceOf({ [ours]: balance })).toEqual({ balance, told: [] });
@@ -41,6 +55,8 @@ describe('the balance of a Service', () => {
     [cilium, 'maglev', 'maglev'],
     [cilium, 'least-conn', 'least-connections'],
     [kubeRouter, 'rr', 'round-robin'],
+    [kubeRouter, 'wrr', 'round-robin'],
+    [kubeRouter, 'lc', 'least-connections'],
     [kubeRouter, 'wlc', 'least-connections'],
     [kubeRouter, 'sh', 'source-hash'],
     [kubeRouter, 'mh', 'maglev'],

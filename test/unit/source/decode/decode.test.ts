@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { formatAddress, formatCIDR } from '../../../../src/net/address.ts';
+import {
+  formatAddress,
+  formatCIDR,
+  parseAddress,
+  parseIPv4Number,
+} from '../../../../src/net/address.ts';
+import { specialUse } from '../../../../src/net/special-address.ts';
+import { isOrdinaryIPv4 } from '../../../../src/source/decode/addresses.ts';
 import {
   decodeChange,
   decodeContext,
@@ -10,6 +17,20 @@ import {
   keyOfRaw,
 } from '../../../../src/source/decode.ts';
 import { resources } from '../../../../src/state/change.ts';
+
+it('takes an IPv4 text for ordinary if it is canonical and of no special use', () => {
+  const octet = fc.constantFrom(0, 1, 9, 10, 99, 100, 127, 169, 223, 224, 239, 240, 254, 255);
+  const octets = fc.tuple(octet, octet, octet, octet);
+  fc.assert(
+    fc.property(octets, fc.integer({ min: -1, max: 2 }), (numbers, more) => {
+      const text = numbers.join('.');
+      const isSpecial = specialUse(parseAddress(text)!) !== undefined;
+      const isOrdinary = isOrdinaryIPv4(parseIPv4Number(text)!, text.length + more);
+      expect([text, isOrdinary]).toEqual([text, more === 0 && !isSpecial]);
+    }),
+    { numRuns: 1000 },
+  );
+});
 
 describe('decodeNode', () => {
   const node = {

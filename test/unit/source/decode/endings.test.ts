@@ -36,6 +36,7 @@ it.each(['after:0s', 'after:61m', 'after:5', 'after:', 'after:1.5s', 'always', '
 it('keeps UDP flows where the other annotation says so, with or without the first', () => {
   const keep = { [flows]: 'keep-while-serving' };
   expect(reading(keep)).toEqual({ value: { keepsFlows: true }, told: [] });
+  expect(Object.keys(reading(keep).value!)).toEqual(['keepsFlows']);
   expect(reading({ ...keep, [end]: 'on-removal' }).value).toEqual({
     endAfterMs: 1000,
     keepsFlows: true,

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { addressBytes, formatAddress } from '../../../../src/net/address.ts';
 import {
@@ -13,6 +14,7 @@ type Raw = Record<string, unknown>;
 
 const { ready, serving, terminating, local, nodeHinted, nodeHintedHere } = Condition;
 const subject = 'EndpointSlice shop/web-1';
+const nowhere = { node: '', zone: '' };
 
 function slice({ metadata, ...rest }: { metadata?: Raw } & Raw = {}) {
   return {
@@ -64,6 +66,48 @@ describe('endpointSliceInSteps', () => {
       places: undefined,
       triggerTimeMs: undefined,
     });
+  });
+
+  it('reads each endpoint as if it were alone', () => {
+    const name = fc.constantFrom('here', 'there', '', null, undefined);
+    const hint = fc.array(fc.record({ name: fc.constantFrom('here', 'there', 5) }), {
+      maxLength: 2,
+    });
+    const endpoint = fc.record({
+      addresses: fc.constantFrom(
+        ['fd00::1'],
+        ['2001:db8::2'],
+        ['fd00::0:3'],
+        ['::1'],
+        ['10.0.0.1'],
+      ),
+      conditions: fc.constantFrom(null, { ready: false }, { terminating: 1 }, { serving: 'x' }),
+      nodeName: name,
+      zone: name,
+      targetRef: fc.record({ name }),
+      hints: fc.record({ forNodes: hint, forZones: hint }),
+    });
+    fc.assert(
+      fc.property(fc.array(endpoint, { maxLength: 6 }), (endpoints) => {
+        const read = (some: unknown) => decode(slice({ addressType: 'IPv6', endpoints: some }));
+        const alone = endpoints.map((one) => read([one]).record!);
+        const { record } = read(endpoints);
+        const joined = (column: 'addresses' | 'conditions') =>
+          alone.map((one) => one[column]).join('');
+        const present = alone.filter(({ length }) => length > 0);
+        const pods = present.map((one) => one.pods ?? '\0\0\0\0').join('');
+        expect(record).toMatchObject({
+          addresses: joined('addresses'),
+          conditions: joined('conditions'),
+          length: present.length,
+        });
+        expect(record!.pods ?? '\0'.repeat(4 * present.length)).toBe(pods);
+        for (const [i, one] of present.entries()) {
+          expect(record!.places?.[i] ?? nowhere).toEqual(one.places?.[0] ?? nowhere);
+          expect(record!.zoneHints?.at(i) ?? []).toEqual(one.zoneHints?.at(0) ?? []);
+        }
+      }),
+    );
   });
 
   it('reads IPv6 addresses and normalises those with leading zeroes', () => {
@@ -131,13 +175,16 @@ describe('endpointSliceInSteps', () => {
     expect(of(endpoint).record!.conditions).toBe(String.fromCharCode(bits));
   });
 
-  it('drops an endpoint whose condition is not a boolean', () => {
-    const { record, problems } = of({ conditions: { ready: 'false' } });
-    expect(record!.length).toBe(0);
-    expect(problems).toEqual([
-      `${subject} | endpoints[0].conditions.ready | must be true or false, is "false"`,
-    ]);
-  });
+  it.each(['ready', 'serving', 'terminating'])(
+    'drops an endpoint of no boolean %s',
+    (condition) => {
+      const { record, problems } = of({ conditions: { [condition]: 'false' } });
+      expect(record!.length).toBe(0);
+      expect(problems).toEqual([
+        `${subject} | endpoints[0].conditions.${condition} | must be true or false, is "false"`,
+      ]);
+    },
+  );
 
   it('distinguishes endpoints of one slice, and omits unreadable ones', () => {
     const endpoints = [{}, { ready: false, serving: false }, { ready: 'false' }, {}].map(

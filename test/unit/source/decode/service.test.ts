@@ -36,6 +36,7 @@ describe('serviceInSteps', () => {
       'fairlead.io/balanse': 'maglev',
       'fairlead.io/weight': '5',
       'fairlead.io/colour': 'red',
+      'fairlead.io/baxxxce': 'maglev',
       'fairlead.io/balance': 'maglev',
       [`fairlead.io/${'x'.repeat(100)}`]: '',
       'example.com/balanse': 'maglev',
@@ -45,6 +46,7 @@ describe('serviceInSteps', () => {
       'Service shop/web | metadata.annotations[fairlead.io/balanse] | means nothing at a Service; did you mean fairlead.io/balance?',
       'Service shop/web | metadata.annotations[fairlead.io/weight] | means nothing at a Service: it is for an EndpointSlice',
       'Service shop/web | metadata.annotations[fairlead.io/colour] | means nothing at a Service',
+      'Service shop/web | metadata.annotations[fairlead.io/baxxxce] | means nothing at a Service',
     ]);
     expect(record!.balancing).toEqual({ balance: 'maglev' });
   });
@@ -110,6 +112,41 @@ describe('serviceInSteps', () => {
     expect(texts(record!.clusterIPs)).toEqual(['10.96.0.10', 'fd00::10']);
   });
 
+  it('takes null for absent, at any depth', () => {
+    const full = service({
+      metadata: { uid: 'u-1', creationTimestamp: '2026-01-02T03:04:05Z', annotations: {} },
+      spec: {
+        type: 'LoadBalancer',
+        ipFamilies: ['IPv4'],
+        externalIPs: ['192.0.2.1'],
+        externalTrafficPolicy: 'Local',
+        internalTrafficPolicy: 'Local',
+        healthCheckNodePort: 30_100,
+        sessionAffinity: 'ClientIP',
+        sessionAffinityConfig: { clientIP: { timeoutSeconds: 60 } },
+        loadBalancerSourceRanges: ['10.0.0.0/8'],
+        ports: [{ name: 'dns', port: 53, protocol: 'UDP', nodePort: 30_053 }],
+      },
+      status: { loadBalancer: { ingress: [{ ip: '198.51.100.1', ipMode: 'VIP' }] } },
+    });
+    const compare = (path: readonly string[]): void => {
+      const [as, without] = [structuredClone(full), structuredClone(full)].map((object) => {
+        const above = path.slice(0, -1).reduce((part, key) => part[key] as Raw, object as Raw);
+        return [object, above] as const;
+      });
+      as![1][path.at(-1)!] = null;
+      delete without![1][path.at(-1)!];
+      expect([path, decode(as![0])]).toEqual([path, decode(without![0])]);
+    };
+    const walk = (part: Raw, path: readonly string[]): void => {
+      for (const [key, value] of Object.entries(part)) {
+        if (!Array.isArray(part)) compare([...path, key]);
+        if (typeof value === 'object') walk(value as Raw, [...path, key]);
+      }
+    };
+    walk(full, []);
+  });
+
   it('reports an unknown annotation value, and continues without it', () => {
     const annotations = { 'fairlead.io/connect-time': 'no', 'fairlead.io/fast-path': '' };
     const { record, problems } = decode(service({ metadata: { annotations } }));
@@ -150,6 +187,23 @@ describe('serviceInSteps', () => {
   });
 
   it.each([
+    [
+      { type: 'ExternalName', externalName: 'a.b' },
+      'of type ExternalName: only DNS knows it, as "a.b"',
+    ],
+    [{ clusterIP: 'None' }, 'headless: DNS gives the addresses of its endpoints'],
+    [{ clusterIP: 'None', clusterIPs: [] }, 'headless: DNS gives the addresses of its endpoints'],
+    [
+      { clusterIP: undefined, clusterIPs: ['None'] },
+      'headless: DNS gives the addresses of its endpoints',
+    ],
+  ])('says why %j is not served', (spec, because) => {
+    const { change } = decodeChange('services', service({ spec }), decodeContext('node'));
+    const unserved = { key: 'shop/web', because: `it is ${because}`, addresses: [] };
+    expect(change).toEqual({ kind: 'service-unserved', unserved });
+  });
+
+  it.each([
     ['no object', 7, 'Service |  | must be an object, is 7'],
     ['null', null, 'Service |  | must be an object, is null'],
     ['no name', service({ metadata: { name: undefined } }), 'Service | metadata.name | is missing'],
@@ -182,6 +236,11 @@ describe('serviceInSteps', () => {
       'an unknown type',
       service({ spec: { type: 'Anycast' } }),
       'Service shop/web | spec.type | must be ClusterIP or NodePort or LoadBalancer, is "Anycast"',
+    ],
+    [
+      'a long type',
+      service({ spec: { type: 'x'.repeat(59) } }),
+      `Service shop/web | spec.type | must be ClusterIP or NodePort or LoadBalancer, is "${'x'.repeat(56)}…`,
     ],
   ])('refuses %s and says why', (_what, raw, problem) => {
     expect(decode(raw)).toEqual({ record: undefined, problems: [problem] });
