@@ -132,9 +132,8 @@ export function decodeUnserved(raw: unknown, proxyName = ''): UnservedService | 
     const because = `it is of type ExternalName: only DNS knows it, as ${show(externalName)}`;
     return { key, because, addresses: [] };
   }
-  const isHeadless = listed[0] === 'None';
   const because = 'it is headless: DNS gives the addresses of its endpoints';
-  return isHeadless ? { key, because, addresses: [] } : undefined;
+  return { key, because, addresses: [] };
 }
 
 /**

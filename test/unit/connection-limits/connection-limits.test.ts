@@ -137,6 +137,27 @@ afterEach(async () => {
 });
 
 describe('limits of connections', () => {
+  it('come 50 ms after a change, and two seconds after a failure', async () => {
+    const world = new World();
+    world.limits.synced();
+    await world.set('web', { max_connections: 5 });
+    const [[key, one]] = [...world.services] as [[string, Service]];
+    const changesAfter = async (most: number, ms: number): Promise<boolean[]> => {
+      world.services.set(key, { ...one, limits: { max_connections: most } });
+      world.limits.resolved(key);
+      const before = await world.chains();
+      const isSame = [];
+      for (const passMs of [ms - 1, 1]) {
+        await world.clock.pass(passMs);
+        isSame.push(JSON.stringify(await world.chains()) === JSON.stringify(before));
+      }
+      return isSame;
+    };
+    expect(await changesAfter(6, 50)).toEqual([true, false]);
+    world.kernel.failNext({ code: 'ENOMEM' });
+    expect(await changesAfter(7, 50 + 2000)).toEqual([true, false]);
+  });
+
   it('write nothing without a Service that asks for them', async () => {
     const world = new World();
     world.limits.synced();

@@ -246,6 +246,12 @@ describe('serviceInSteps', () => {
     expect(decode(raw)).toEqual({ record: undefined, problems: [problem] });
   });
 
+  it.each([undefined, null, []])('serves nothing with ports %j, and says so', (ports) => {
+    expect(decode(service({ spec: { ports } })).problems).toEqual([
+      'Service shop/web | spec.ports | is empty: nothing is served',
+    ]);
+  });
+
   it('matches an object without ipFamilies by the family of its clusterIP', () => {
     const { record } = decode(service({ spec: { clusterIP: 'fd00::7' } }));
     expect(record!.clusterIPs.map(({ family }) => family)).toEqual(['IPv6']);
