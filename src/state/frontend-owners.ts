@@ -22,7 +22,7 @@ import {
   firstOf,
   isKeeper,
   isOwn,
-  isSingle,
+  mayLoseToRange,
   program,
   proxy,
   rangeAt,
@@ -111,7 +111,7 @@ export class FrontendOwners {
   #contests = 0;
   /** How many ranges of ports are claimed. */
   #ranges = 0;
-  /** Single ports, by the key of a range at their address; undefined until there is a range. */
+  /** Ports that a range may have, by its key at their address; undefined until there is a range. */
   #singles: Map<ClaimKey, Set<ClaimKey>> | undefined;
   /**
    * The owners, before the change that is under way, of the frontends whose owner it may affect:
@@ -285,7 +285,7 @@ export class FrontendOwners {
 
   /** The range of ports of another claim at the same address that has the port of this one. */
   #rangeWith(key: ClaimKey, { frontend, servicePort }: Claim): Claim | undefined {
-    if (this.#ranges === 0 || !isSingle(frontend)) return undefined;
+    if (this.#ranges === 0 || !mayLoseToRange(frontend)) return undefined;
     const range = this.#ownerAt(rangeAt(key, { frontend, servicePort }));
     return range !== undefined && hasPort(range.frontend, frontend.port) ? range : undefined;
   }
@@ -367,7 +367,7 @@ export class FrontendOwners {
   }
 
   #index(key: ClaimKey, claim: Claim): void {
-    if (this.#singles === undefined || !isSingle(claim.frontend)) return;
+    if (this.#singles === undefined || !mayLoseToRange(claim.frontend)) return;
     add(this.#singles, rangeAt(key, claim), key);
   }
 
