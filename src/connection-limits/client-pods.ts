@@ -25,8 +25,6 @@ const patienceMs = 500;
 const keepMs = 60_000;
 /** The most clients that are looked for together. */
 const clientsMax = 16;
-/** The event loop is released after this much work. */
-const sliceMs = 2;
 
 export class ClientPods {
   readonly #options: ClientPodsOptions;
@@ -77,7 +75,7 @@ export class ClientPods {
   /** A Service of which each is an endpoint, by client. */
   async #servicesOf(clients: readonly string[]): Promise<ReadonlyMap<string, string>> {
     const { clock, state } = this.#options;
-    const { pause } = new Pacer(clock, sliceMs);
+    const { pause } = new Pacer(clock);
     const wanted = new Map(
       clients.map((one) => [Buffer.from(parseAddress(one)!.bytes).toString('latin1'), one]),
     );
