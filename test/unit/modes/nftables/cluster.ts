@@ -236,6 +236,8 @@ function forwardingOf(
     frontends: places.flatMap((place, i) => {
       const wanted = frontends[i];
       if (wanted === undefined || wanted.owner !== index) return [];
+      // See `rangeRefusal`.
+      if ('lastPort' in place && service.affinityTimeoutSeconds > 0) return [];
       return [frontendOf(family, place, wanted, service)];
     }),
     cluster,
