@@ -179,9 +179,8 @@ export class Agent implements AgentState, HealthInput {
 
   get findings(): AgentState['findings'] {
     const found = findingsOf(this.config, this.#checked(this.#ownNode));
-    const { connectionLimits, machine, observers, sliceSurvey, stoppedClients } = this;
-    const sources = [sliceSurvey, stoppedClients, connectionLimits, observers.returned];
-    const others = sources.flatMap((one) => one.findings);
+    const { connectionLimits, machine, sliceSurvey, stoppedClients } = this;
+    const others = [sliceSurvey, stoppedClients, connectionLimits].flatMap((one) => one.findings);
     return [...found, ...machine.found, ...others];
   }
 

@@ -29,7 +29,7 @@ import { Reporter } from '../serve/reporter.ts';
 import { runServers } from '../serve/servers.ts';
 import { ServiceHealth } from '../serve/service-health.ts';
 import { SourceReport } from '../serve/source-report.ts';
-import { ReturnedKubeProxy, takeoverReport } from '../serve/takeover-report.ts';
+import { takeoverReport } from '../serve/takeover-report.ts';
 import type { EventRecorder, EventRecorderOptions } from '../source/kubernetes/events.ts';
 import type { Source, SourceProblem, SourceSink } from '../source/source.ts';
 import { resources } from '../state/change.ts';
@@ -82,7 +82,6 @@ export class Observers {
   readonly serviceHealth: ServiceHealth;
   readonly conntrack: ConntrackObserver;
   readonly localhost: (event: LocalhostEvent) => void;
-  readonly returned: ReturnedKubeProxy;
   readonly takeover: (event: TakeoverEvent) => void;
   readonly #options: ObserversOptions;
   readonly #agent: Observed;
@@ -121,12 +120,7 @@ export class Observers {
       leftOut: (count) => this.metrics.lifecycle.reportsLeftOut.inc(count),
     });
     this.serviceHealth = this.#makeServiceHealth();
-    this.returned = new ReturnedKubeProxy(clock);
-    const reportTakeover = takeoverReport(log, this.metrics.lifecycle, this.events);
-    this.takeover = (event) => {
-      this.returned.see(event);
-      reportTakeover(event);
-    };
+    this.takeover = takeoverReport(log, this.metrics.lifecycle, this.events);
     this.localhost = localhostReport(log, this.metrics, this.events);
     const logConntrack = conntrackLog(log);
     this.conntrack = (event) => {

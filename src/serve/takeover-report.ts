@@ -1,36 +1,11 @@
 /** Reports takeovers from kube-proxy and from other modes to log, metrics and events. */
-import { type Finding, problem } from '../host/finding.ts';
 import type { TakeoverEvent } from '../takeover/takeover.ts';
-import type { Clock } from '../time/clock.ts';
 import type { ClusterEvents } from './cluster-events.ts';
 import type { Logger } from './log.ts';
 import type { LifecycleMetrics } from './metrics.ts';
 
 /** The most objects of a mode that the log names; there may be thousands. */
 const namedMax = 10;
-
-/** kube-proxy's `syncPeriod`, by default 30 s, is how often it writes what it lacks. */
-const returnedMs = 300_000;
-
-/** Whether a kube-proxy runs as well, by what it wrote lately and we removed. */
-export class ReturnedKubeProxy {
-  readonly #clock: Pick<Clock, 'now'>;
-  #lastMs = -Infinity;
-
-  constructor(clock: Pick<Clock, 'now'>) {
-    this.#clock = clock;
-  }
-
-  see(event: TakeoverEvent): void {
-    if (event.kind === 'removed' && event.again) this.#lastMs = this.#clock.now();
-  }
-
-  get findings(): readonly Finding[] {
-    if (this.#clock.now() - this.#lastMs >= returnedMs) return [];
-    const advice = 'it seems to run here as well: keep it off this node (docs/migrating.md)';
-    return [problem('kube-proxy', 'wrote its rules again, which Fairlead removed', advice)];
-  }
-}
 
 export function takeoverReport(
   log: Logger,

@@ -11,14 +11,10 @@ const table = 'kube-proxy';
 
 function withKubeProxy(): ClosableKernel {
   const kernel = new ClosableKernel();
-  writeTable(kernel);
-  return kernel;
-}
-
-function writeTable(kernel: ClosableKernel): void {
   const writer = new RecordWriter(nftOps);
   writer.write('tableAdd', { family: NFPROTO.IPv4, table, comment: 'rules for kube-proxy' });
   kernel.foreign(writer.finish());
+  return kernel;
 }
 
 async function running(kernel: ClosableKernel): Promise<Running> {
@@ -43,28 +39,6 @@ it("kube-proxy's table is removed when Fairlead's is in force, and not before", 
   expect(removed).toBeGreaterThan(started);
   const metrics = await (await app.get('metrics', '/metrics')).text();
   expect(metrics).toContain('fairlead_takeover_removed_total{kind="tables"} 1\n');
-});
-
-it('a kube-proxy that runs as well is a problem, until it has written nothing for five minutes', async () => {
-  const kernel = withKubeProxy();
-  const app = await running(kernel);
-  const problem = expect.stringContaining('This node: kube-proxy wrote its rules again');
-  const problems = async () => {
-    const status = await (await app.get('metrics', '/fairlead/v1/status')).json();
-    return (status as { problems: string[] }).problems;
-  };
-  app.source.say(...web);
-  app.source.listed(...resources);
-  await app.clock.pass(1000);
-  expect(await problems()).not.toContainEqual(problem);
-  writeTable(kernel);
-  await app.clock.pass(61_000);
-  expect(kernel.table(NFPROTO.IPv4, table)).toBeUndefined();
-  expect(await problems()).toContainEqual(problem);
-  await app.clock.pass(235_000);
-  expect(await problems()).toContainEqual(problem);
-  await app.clock.pass(70_000);
-  expect(await problems()).not.toContainEqual(problem);
 });
 
 it("the takeover waits while the kernel's state differs from the programmed one", async () => {
