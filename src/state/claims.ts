@@ -44,6 +44,10 @@ export class Contest {
     return this.#sorted.length === 1 ? this.best : undefined;
   }
 
+  get all(): readonly Claim[] {
+    return this.#sorted;
+  }
+
   of(service: string): Claim | undefined {
     return this.#byService.get(service);
   }
@@ -93,6 +97,10 @@ export function rangeAt(
 ) {
   const { address } = frontend;
   return claimKey(familyOf(key), servicePort.protocol, { address, port: 0 });
+}
+
+export function claimsIn(claims: Claims): readonly Claim[] {
+  return claims instanceof Contest ? claims.all : [claims];
 }
 
 export function firstOf(claims: Claims): Claim {

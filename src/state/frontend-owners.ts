@@ -18,6 +18,7 @@ import {
   type Claims,
   Contest,
   claimOf,
+  claimsIn,
   compare,
   firstOf,
   isKeeper,
@@ -168,10 +169,8 @@ export class FrontendOwners {
     const claim = { claimant, frontend, servicePort, near, lostTo: undefined };
     if (!isFree || this.#rangeWith(key, claim) !== undefined) return false;
     this.#claims.set(key, claim);
-    if (known === undefined) {
-      this.#keysOf.set(service, key);
-      this.#index(key, claim);
-    }
+    if (known === undefined) this.#keysOf.set(service, key);
+    this.#index(key, claim);
     return true;
   }
 
@@ -219,9 +218,10 @@ export class FrontendOwners {
       keys.push(key);
       if (keys.length % claimsAStep === 0) yield;
       const had = this.#claims.get(key);
-      const { address, lastPort } = claim.frontend;
+      const { address, kind, lastPort } = claim.frontend;
       const isNear = claim.near !== undefined || address === undefined || lastPort !== undefined;
-      const isSame = had !== undefined && isOwn(had, service) && had.near === undefined;
+      const isOnly = had !== undefined && isOwn(had, service) && had.near === undefined;
+      const isSame = isOnly && had.frontend.kind === kind;
       if (isSame && !isNear && this.#rangeWith(key, claim) === undefined) same.push([had, claim]);
       else {
         rest.push([key, claim]);
@@ -327,8 +327,8 @@ export class FrontendOwners {
     if (near !== undefined && !isKeeper(near)) add(this.#near, near, key);
     const known = this.#claims.get(key);
     if (frontend.lastPort !== undefined) this.#changeRange(key, known, claim);
+    this.#index(key, claim);
     if (known === undefined || isOwn(known, claimant.key)) {
-      if (known === undefined) this.#index(key, claim);
       const isFree = near === undefined && this.#rangeWith(key, claim) === undefined;
       claim.lostTo = isFree ? undefined : known?.lostTo;
       this.#claims.set(key, claim);
@@ -359,7 +359,9 @@ export class FrontendOwners {
     this.#contests += 1;
     if (this.#singles === undefined) {
       this.#singles = new Map();
-      for (const [key, claims] of this.#claims) if (claims) this.#index(key, firstOf(claims));
+      for (const [key, claims] of this.#claims) {
+        for (const one of claims ? claimsIn(claims) : []) this.#index(key, one);
+      }
     }
     for (const key of this.#singles.get(at) ?? []) {
       if (hasPort(range, firstOf(this.#claims.get(key)!).frontend.port)) this.#remember(key);

@@ -202,6 +202,21 @@ describe('a range and the ports of other Services within it', () => {
     });
   });
 
+  it('that a ClusterIP had before them are given back, too', () => {
+    const first = service({
+      name: 'first',
+      clusterIPs: [shared],
+      ports: [{ ...http, port: 5999 }],
+    });
+    const elsewhere = { ...range, externalIPs: [] };
+    for (const known of [[elsewhere, range], []]) {
+      const cluster = new Cluster().set(...known, first, younger, range);
+      expect(cluster.at(shared)).toEqual({ range: whole, first: ['5999'] });
+      expect(cluster.remove(first).at(shared)).toEqual({ range: whole });
+      expect(cluster.remove(range).at(shared)).toEqual({ younger: ['5999'] });
+    }
+  });
+
   it('leave a Service its own ports', () => {
     const own = { ...range, ports: [media, { ...http, name: 'own', port: 5400 }] };
     expect(new Cluster().set(own).at(shared)).toEqual({ range: ['5000', '5000-5999', '5400'] });
