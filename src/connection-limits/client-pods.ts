@@ -76,9 +76,7 @@ export class ClientPods {
   async #servicesOf(clients: readonly string[]): Promise<ReadonlyMap<string, string>> {
     const { clock, state } = this.#options;
     const { pause } = new Pacer(clock);
-    const wanted = new Map(
-      clients.map((one) => [Buffer.from(parseAddress(one)!.bytes).toString('latin1'), one]),
-    );
+    const wanted = new Map(clients.map((one) => [parseAddress(one)!.latin1, one]));
     const found = new Map<string, string>();
     for (const key of state.serviceKeys()) {
       for (const { addresses, length } of state.slices(key)) {
