@@ -16,7 +16,9 @@ export class FakeLookup implements Lookup {
   /** Names of pods by address, by the key of their Service; absent = the API does not answer. */
   readonly named = new Map<string, ReadonlyMap<string, string>>();
 
-  async podsOf(namespace: string, service: string): Promise<ReadonlyMap<string, string>> {
+  async podsOf(
+    ...[namespace, service]: Parameters<Lookup['podsOf']>
+  ): Promise<ReadonlyMap<string, string>> {
     const names = this.named.get(`${namespace}/${service}`);
     if (names === undefined) throw new LookupError('source', 'the API server does not answer');
     return names;

@@ -1,4 +1,4 @@
-import { onTestFinished } from 'vitest';
+import { onTestFinished, vi } from 'vitest';
 
 /** Fake timers take it from `globalThis`. */
 const { setImmediate } = globalThis;
@@ -13,4 +13,18 @@ export async function turnsUntil(holds: () => boolean | Promise<boolean>): Promi
     isOver = true;
   });
   while (!isOver && !(await holds())) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Timers, and limits of `AbortSignal.timeout`, come by `vi.advanceTimersByTimeAsync` alone. */
+export function fakeTimeouts(): void {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  const timeout = vi.spyOn(AbortSignal, 'timeout').mockImplementation((ms) => {
+    const controller = new AbortController();
+    setTimeout(() => controller.abort(new DOMException('it took too long', 'TimeoutError')), ms);
+    return controller.signal;
+  });
+  onTestFinished(() => {
+    timeout.mockRestore();
+    vi.useRealTimers();
+  });
 }

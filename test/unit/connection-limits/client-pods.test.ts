@@ -1,10 +1,11 @@
 /** The names of refused clients' pods. */
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { ClientPods } from '../../../src/connection-limits/client-pods.ts';
 import type { EndpointSlice } from '../../../src/state/types.ts';
 import { FakeLookup } from '../../fake/lookup.ts';
 import { ready, slice, slicePort } from '../state/build.ts';
 import { ToyClock } from '../sync/double.ts';
+import { fakeTimeouts } from '../turns.ts';
 
 function world(slices: Readonly<Record<string, readonly EndpointSlice[]>>) {
   const [clock, lookup] = [new ToyClock(), new FakeLookup()];
@@ -54,4 +55,20 @@ it('are asked for sixteen clients at a time', async () => {
   lookup.named.set('shop/cart', new Map(addresses.map((one) => [one, `pod-${one}`])));
   await pods.find(addresses);
   expect(addresses.filter((one) => pods.of(one) !== undefined)).toHaveLength(16);
+});
+
+it('are not waited for longer than half a second', async () => {
+  fakeTimeouts();
+  const { lookup, pods } = world({ 'shop/cart': [carts] });
+  lookup.podsOf = (...[, , signal]: Parameters<typeof lookup.podsOf>) =>
+    new Promise((_, reject) => signal.addEventListener('abort', reject));
+  let isOver = false;
+  const found = pods.find(['10.244.0.5']).then(() => {
+    isOver = true;
+  });
+  await vi.advanceTimersByTimeAsync(499);
+  expect(isOver).toBe(false);
+  await vi.advanceTimersByTimeAsync(1);
+  await found;
+  expect(pods.of('10.244.0.5')).toBeUndefined();
 });

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { BoundSettings } from '../../../src/connection-limits/bounds.ts';
 import { ConnectionLimits } from '../../../src/connection-limits/connection-limits.ts';
-import { ownTable } from '../../../src/connection-limits/layout.ts';
+import { ownTable, reasonsWith } from '../../../src/connection-limits/layout.ts';
 import { printRule } from '../../../src/kernel/nft/print-rule.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
@@ -156,6 +156,34 @@ describe('limits of connections', () => {
     expect(await changesAfter(6, 50)).toEqual([true, false]);
     world.kernel.failNext({ code: 'ENOMEM' });
     expect(await changesAfter(7, 50 + 2000)).toEqual([true, false]);
+    // An update that takes a second is followed by the longest rest.
+    const apply = world.kernel.apply.bind(world.kernel);
+    world.kernel.apply = async (ops) => {
+      await new Promise<void>((resolve) => world.clock.after(1000, resolve));
+      return apply(ops);
+    };
+    expect(await changesAfter(8, 50 + 1000)).toEqual([true, false]);
+    expect(await changesAfter(9, 2000 + 1000)).toEqual([true, false]);
+  });
+
+  it('are forgotten of a client that could have as many again, and refusals in two minutes', async () => {
+    const world = new World();
+    world.limits.choose({ ...none, clientShare: 1 });
+    await world.set('web', { new_connections_per_second_per_client: 5 });
+    const { records } = await world.kernel.dump({ kind: 'setsDump', ...inTable });
+    const timeouts = records.flatMap((one) => {
+      return one.kind === 'set' && one.timeoutMs > 0 ? [[one.set, one.timeoutMs] as const] : [];
+    });
+    expect(new Set(timeouts.map(([set, ms]) => `${set.replace(/-.*/, '')} ${ms}`))).toEqual(
+      new Set([
+        // A burst of 250, and half of it a minute.
+        'new 120000',
+        'new_connections_per_second_per_client 10000',
+        ...reasonsWith({ client: {} as never, namespace: undefined, exempt: [] }).map(
+          (reason) => `${reason} 120000`,
+        ),
+      ]),
+    );
   });
 
   it('write nothing without a Service that asks for them', async () => {
@@ -332,8 +360,10 @@ describe('limits of connections', () => {
     expect(chains['any-namespace']).toEqual(['jump client']);
     expect(await world.statement('open-by-client-ipv4')).toBe('ct count over 62');
     world.files['/proc/sys/net/netfilter/nf_conntrack_max'] = '40000';
-    await world.clock.pass(60_000);
-    await world.settled();
+    // It was looked at after 100 ms, for the change of the table, and `set` has let five seconds pass.
+    await world.clock.pass(60_000 + 100 - 5000 - 1);
+    expect(await world.statement('open-by-client-ipv4')).toBe('ct count over 62');
+    await world.clock.pass(1);
     expect(await world.statement('open-by-client-ipv4')).toBe('ct count over 50');
     expect(world.limits.findings).toEqual([]);
     world.files['/proc/sys/net/netfilter/nf_conntrack_max'] = '0';
