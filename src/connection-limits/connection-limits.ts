@@ -8,7 +8,7 @@ import { conntrackUse } from '../host/conntrack.ts';
 import type { ReadableFiles } from '../host/files.ts';
 import { type Finding, problem } from '../host/finding.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import { type OwnContent, OwnTable, tableText } from '../kernel/nft/own-table.ts';
+import { type OwnContent, OwnTable, tableText, upkeep } from '../kernel/nft/own-table.ts';
 import type { Environment } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import type { Limits } from '../state/limits.ts';
@@ -53,12 +53,6 @@ interface ConnectionLimitsOptions extends PickedServicesOptions {
 
 /** Services come and go in bursts. */
 const settleMs = 50;
-const retryMs = 2000;
-/** Addresses of node ports may change without a change of a Service. */
-const lookMs = 60_000;
-/** An update is followed by a rest of this many times its duration, and at most of `restMostMs`. */
-const restFactor = 20;
-const restMostMs = 2000;
 
 const noneLeftOut: ReadonlySet<string> = new Set();
 
@@ -88,7 +82,7 @@ export class ConnectionLimits implements ServiceFollower {
     this.#options = options;
     const isPicked = ({ limits }: Service) => (limits ?? this.#settings) !== undefined;
     this.#services = new PickedServices(options, isPicked);
-    const restMs = (tookMs: number): number => Math.min(restMostMs, restFactor * tookMs);
+    const { restMs } = upkeep;
     this.#updates = new Runner({ clock: options.clock, work: () => this.#work(), restMs });
     this.#table = new OwnTable(options.kernel, ownTable, () => this.#updates.soon(settleMs));
     if (options.isSecond) this.#obstacle = 'the first proxy of a node alone limits connections';
@@ -169,7 +163,7 @@ export class ConnectionLimits implements ServiceFollower {
       const err = (error as Error).message;
       this.#options.log.error({ err }, 'Could not update connection limits; trying again');
       this.#requests.tried = made;
-      this.#updates.soon(retryMs);
+      this.#updates.soon(upkeep.retryMs);
     }
   }
 
@@ -182,7 +176,7 @@ export class ConnectionLimits implements ServiceFollower {
       if (await this.#table.remove()) log.info({}, 'Removed connection limits');
       return false;
     }
-    this.#updates.soon(lookMs);
+    this.#updates.soon(upkeep.lookMs);
     if (this.#services.areResolving) {
       this.#updates.soon(settleMs);
       return true;

@@ -5,7 +5,7 @@
  */
 import type { ReadableFiles } from '../host/files.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import { type OwnContent, OwnTable, tableText } from '../kernel/nft/own-table.ts';
+import { type OwnContent, OwnTable, tableText, upkeep } from '../kernel/nft/own-table.ts';
 import type { ModeName } from '../modes/mode.ts';
 import { PickedServices, type PickedServicesOptions } from '../state/picked-services.ts';
 import type { ClusterState } from '../state/store.ts';
@@ -52,12 +52,6 @@ const ownText = tableText(ownTable);
 
 /** Links come and go in bursts. */
 const settleMs = 100;
-const retryMs = 2000;
-/** The kernel reports changes of links and of the table, but not of default routes. */
-const lookMs = 60_000;
-/** An update is followed by a rest of this many times its duration, and at most of `restMostMs`. */
-const restFactor = 20;
-const restMostMs = 2000;
 /**
  * When a Service opts out, all connections leave the flowtable, those of others too: that happens
  * no more often than this, whoever opts out and in again.
@@ -97,8 +91,7 @@ export class FastPath {
   constructor(options: FastPathOptions) {
     this.#options = options;
     this.#excluded = new PickedServices(options, isExcluded);
-    const restMs = (tookMs: number): number =>
-      this.#isNew ? 0 : Math.min(restMostMs, restFactor * tookMs);
+    const restMs = (tookMs: number): number => (this.#isNew ? 0 : upkeep.restMs(tookMs));
     this.#updates = new Runner({ clock: options.clock, work: () => this.#work(), restMs });
     this.#table = new OwnTable(options.kernel, ownTable, () => this.#updates.soon(settleMs));
   }
@@ -163,12 +156,12 @@ export class FastPath {
     try {
       const waits = await this.#update();
       if (!waits) this.#requests.tried = made;
-      if (this.#wish !== undefined) this.#updates.soon(lookMs);
+      if (this.#wish !== undefined) this.#updates.soon(upkeep.lookMs);
     } catch (error) {
       const err = (error as Error).message;
       this.#options.log.error({ err }, 'Could not update fast path; trying again');
       this.#requests.tried = made;
-      this.#updates.soon(retryMs);
+      this.#updates.soon(upkeep.retryMs);
     }
   }
 

@@ -70,6 +70,16 @@ type Brought =
   | { readonly kind: 'kept' | 'made' | 'replaced' | 'repaired' | 'foreign' }
   | { readonly kind: 'again'; readonly refused: ReadonlyMap<string, string> };
 
+/** When who keeps such a table brings it up to date, other than after a change. */
+export const upkeep = {
+  /** After a failure. */
+  retryMs: 2000,
+  /** Not all that it depends on tells of changes: default routes, addresses of node ports. */
+  lookMs: 60_000,
+  /** After an update that took `tookMs`. */
+  restMs: (tookMs: number): number => Math.min(2000, 20 * tookMs),
+} as const;
+
 /**
  * Keeps one such table as it is desired. The table is read at first, after another program may have
  * changed it, and after a failure. Otherwise its elements are those that were written last.

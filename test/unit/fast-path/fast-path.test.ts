@@ -144,7 +144,10 @@ describe('the fast path', () => {
     path.choose(wish, 'nftables');
     await until(() => path.state.kind === 'flowtable');
     kernel.links.came('veth1', 'veth', { leaves: 1 });
-    await until(async () => (await world.devices()) === 'eth0 veth1');
+    await world.clock.pass(99);
+    expect(await world.devices()).toBe('eth0');
+    await world.clock.pass(1);
+    expect(await world.devices()).toBe('eth0 veth1');
     expect(await world.listed()).toBe('eth0 veth1');
     kernel.links.went('veth1');
     await until(async () => (await world.devices()) === 'eth0');
