@@ -179,21 +179,6 @@ describe('a port at an address of the node', () => {
     expect(settle(new Cluster({ ...sockets, hasProgram }), balanced).thief).toHaveLength(6);
   });
 
-  it('passes to the node port in one call, and back when that is removed', () => {
-    const cluster = new Cluster(sockets);
-    cluster.set(thief);
-    expect(cluster.of(thief)).toContain(spoils);
-    expect(cluster.set(victim)).toEqual([
-      `ns/thief:http does not get ${spoils}, which ns/victim holds`,
-    ]);
-    expect(cluster.all()).toEqual({
-      thief: ['TCP 10.96.0.1:30080'],
-      victim: ['TCP 10.96.0.2:80', 'TCP node port 30080'],
-    });
-    cluster.remove(victim);
-    expect(cluster.of(thief)).toContain(spoils);
-  });
-
   it('belongs to the proxy itself for TCP', () => {
     const cluster = new Cluster(sockets);
     const greedy = { ...thief, ports: at(10256) };

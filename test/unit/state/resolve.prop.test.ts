@@ -154,22 +154,6 @@ describe('resolve', () => {
     );
   });
 
-  it('never sends traffic to an endpoint that is not ready and does not serve while it terminates', () => {
-    fc.assert(
-      fc.property(unique, anyService, family, (endpoints, fields, of) => {
-        const all = resolve(serviceOf(fields), slicesOf(endpoints, of, 1), context);
-        const { cluster, local } = resolveIn(of, all);
-        const usable = new Set(ids(endpoints.filter((e) => isReady(e) || isDraining(e))));
-        const here = new Set(ids(endpoints.filter((e) => has(e, 'local'))));
-        for (const id of idsOf(cluster)) expect(usable).toContain(id);
-        for (const id of idsOf(local)) {
-          expect(usable).toContain(id);
-          expect(here).toContain(id);
-        }
-      }),
-    );
-  });
-
   it('does not depend on order and division of slices, even if they contradict each other', () => {
     const disagreeing = fc.array(endpoint, { maxLength: 12 });
     fc.assert(

@@ -36,7 +36,7 @@ function nameOf(paths: Frontend['paths']): string | undefined {
 }
 
 const nodePort = { ...http, nodePort: 30080 };
-const [a, b, c] = ['10.0.0.1', '10.0.0.2', '10.0.0.3'];
+const [a, b, _c] = ['10.0.0.1', '10.0.0.2', '10.0.0.3'];
 
 describe('the Forwardings of a Service', () => {
   it('are one for each port and each family that has a ClusterIP', () => {
@@ -102,12 +102,6 @@ describe('the endpoints of a Forwarding', () => {
       '10.0.1.1:8080',
       '10.0.1.10:8080',
     ]);
-  });
-
-  it('are the union of all slices, each once (E16)', () => {
-    const one = slice({ [a]: ready, [b]: ready });
-    const other = slice({ [b]: ready, [c]: ready }, { key: 'ns/web-2' });
-    expect(cluster(one, other)).toEqual(['10.0.0.1:8080', '10.0.0.2:8080', '10.0.0.3:8080']);
   });
 
   it.each<[string, Endpoint, Endpoint]>([

@@ -66,7 +66,6 @@ function learn(kernel: FakeKernel): void {
 
 /** Deletes one endpoint element of 10.96.0.1:80, as another program would. */
 function deleteEndpoint(kernel: FakeKernel, index: number): void {
-  const key = [10, 96, 0, 1, 6, 0, 0, 0, 0, 80, 0, 0, index, 0, 0, 0];
   kernel.foreign(
     batch({
       kind: 'elementsDelete',
@@ -77,7 +76,7 @@ function deleteEndpoint(kernel: FakeKernel, index: number): void {
       keyLength: 16,
       dataLength: 8,
       count: 1,
-      entries: Uint8Array.from(key),
+      entries: bytes('0a600001', '06000000', '00500000', index, '000000'),
     }),
   );
 }
@@ -436,32 +435,7 @@ describe('a repair in mode nftables', () => {
   it('deletes an endpoint that another program put into the map of another shard', async () => {
     const rig = await started(forwarding('web', pool(1, 2)));
     const set = { set: 'endpoints-a', shape: ElementShape.data, keyLength: 16, dataLength: 8 };
-    const entries = Uint8Array.of(
-      10,
-      96,
-      0,
-      1,
-      6,
-      0,
-      0,
-      0,
-      0,
-      80,
-      0,
-      0,
-      1,
-      0,
-      0,
-      0,
-      1,
-      2,
-      3,
-      4,
-      0,
-      9,
-      0,
-      0,
-    );
+    const entries = bytes('0a600001', '06000000', '00500000', '01000000', '01020304', '00090000');
     const at = { family: NFPROTO.IPv4, table: 'fairlead' };
     rig.kernel.foreign(batch({ kind: 'elementsAdd', ...at, ...set, count: 1, entries }));
     expect((await rig.audit()).unwanted).toBe(1);
