@@ -15,12 +15,13 @@ export async function turnsUntil(holds: () => boolean | Promise<boolean>): Promi
   while (!isOver && !(await holds())) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Timers, and limits of `AbortSignal.timeout`, come by `vi.advanceTimersByTimeAsync` alone. */
+/** Timers, and limits of signals that abort, come by `vi.advanceTimersByTimeAsync` alone. */
 export function fakeTimeouts(): void {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  const after = globalThis.setTimeout;
   const timeout = vi.spyOn(AbortSignal, 'timeout').mockImplementation((ms) => {
     const controller = new AbortController();
-    setTimeout(() => controller.abort(new DOMException('it took too long', 'TimeoutError')), ms);
+    after(() => controller.abort(new DOMException('it took too long', 'TimeoutError')), ms);
     return controller.signal;
   });
   onTestFinished(() => {

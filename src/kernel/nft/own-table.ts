@@ -74,7 +74,7 @@ type Brought =
 export const upkeep = {
   /** After a failure. */
   retryMs: 2000,
-  /** Not all that it depends on tells of changes: default routes, addresses of node ports. */
+  /** What it depends on may change in silence: default routes, addresses of node ports. */
   lookMs: 60_000,
   /** After an update that took `tookMs`. */
   restMs: (tookMs: number): number => Math.min(2000, 20 * tookMs),

@@ -147,22 +147,6 @@ it('a removed endpoint is replaced by the last one, and nothing else is written'
   ]);
 });
 
-it('a group of endpoints gets smaller when its last endpoint is removed', async () => {
-  const before = web('10.244.0.1', '10.244.0.2');
-  await start(before);
-  planner.change(before, inOrderOf(before, web('10.244.0.1')));
-  expect(apply()).toBe('applied');
-  expect(endpoints()).toEqual(['0 10.244.0.1:8080']);
-});
-
-it('a Service without endpoints is removed from connect-time maps', async () => {
-  await start(web('10.244.0.1'));
-  planner.change(web('10.244.0.1'), web());
-  expect(apply()).toBe('applied');
-  expect(elements('endpoints4')).toEqual([]);
-  expect(elements('frontends4').map(([key]) => key.slice(-2))).toEqual(['02']);
-});
-
 it('connect-time maps follow addresses of the node', async () => {
   await start(web('10.244.0.1'));
   const connectTimeAddresses = [address('192.168.0.7')];
@@ -239,18 +223,6 @@ it('a version with maps of another form makes its own before it replaces the pro
   expect(elements('frontends4')).toEqual(frontends);
   const again = await (await planner.observe(kernel, noPause)).repair(noPause);
   expect(again.drift).toEqual({ missing: 0, wrong: 0, unwanted: 0 });
-});
-
-it('a restart adopts the maps of an earlier process with their order, without a write', async () => {
-  const left = web('10.244.0.1', '10.244.0.2', '10.244.0.3');
-  await start(left);
-  const { writes } = kernel;
-  planner = newPlanner();
-  const found = await planner.observe(kernel, noPause);
-  const wanted = found.adopt(web('10.244.0.3', '10.244.0.1', '10.244.0.2'));
-  await start(wanted);
-  expect(wanted.cluster.texts()).toEqual(left.cluster.texts());
-  expect(kernel.writes).toBe(writes);
 });
 
 it.each(['frontends4', 'endpoints4', 'excluded4'] as const)(

@@ -64,23 +64,6 @@ function learn(kernel: FakeKernel): void {
   expect(kernel.applyNow(batch(learnt))).toEqual({ kind: 'applied' });
 }
 
-/** Deletes one endpoint element of 10.96.0.1:80, as another program would. */
-function deleteEndpoint(kernel: FakeKernel, index: number): void {
-  kernel.foreign(
-    batch({
-      kind: 'elementsDelete',
-      family: NFPROTO.IPv4,
-      table: 'fairlead',
-      set: 'endpoints-e',
-      shape: 0,
-      keyLength: 16,
-      dataLength: 8,
-      count: 1,
-      entries: bytes('0a600001', '06000000', '00500000', index, '000000'),
-    }),
-  );
-}
-
 /** Recreates the elements of the verdict map with another comment, as another program would. */
 function setComments(kernel: FakeKernel, set: string, comment: string): void {
   const { fields, elements } = kernel.table(NFPROTO.IPv4, 'fairlead')!.sets.get(set)!;
@@ -318,17 +301,6 @@ describe('a deferred deletion in mode nftables', () => {
     expect(elements(rig.kernel, clientsOfWeb)).toEqual([]);
   });
 
-  it('continues if another program has already deleted some of it', async () => {
-    const rig = await started(forwarding('web', pool(1, 2, 3, 4)));
-    rig.plan(all(forwarding('web', pool(1))));
-    rig.take();
-    deleteEndpoint(rig.kernel, 2);
-    await rig.audit();
-    expect(indexes(rig.kernel)).toEqual(['0', '1']);
-    rig.drain();
-    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
-  });
-
   it('ages while the kernel rejects it, so that dependent objects can be deleted with it', async () => {
     const rig = await started();
     const at = { family: NFPROTO.IPv4, table: 'fairlead' };
@@ -420,27 +392,6 @@ describe('a repair in mode nftables', () => {
     expect(await rig.crash(wanted, environment)).toEqual({ ...noDrift, wrong: 2 });
     expect(rig.kernel.writes - writes).toBe(4);
     expect(rig.kernel.ruleset()).toBe(fresh);
-  });
-
-  it('corrects comments that another program changed', async () => {
-    const rig = await started(forwarding('web', pool(1, 2)));
-    const fresh = rig.kernel.ruleset();
-    setComments(rig.kernel, 'services', 'mine');
-    const { commits } = rig.kernel;
-    expect(await rig.audit()).toEqual({ ...noDrift, wrong: 1 });
-    expect(rig.kernel.commits).toBe(commits + 1);
-    expect(rig.kernel.ruleset()).toBe(fresh);
-  });
-
-  it('deletes an endpoint that another program put into the map of another shard', async () => {
-    const rig = await started(forwarding('web', pool(1, 2)));
-    const set = { set: 'endpoints-a', shape: ElementShape.data, keyLength: 16, dataLength: 8 };
-    const entries = bytes('0a600001', '06000000', '00500000', '01000000', '01020304', '00090000');
-    const at = { family: NFPROTO.IPv4, table: 'fairlead' };
-    rig.kernel.foreign(batch({ kind: 'elementsAdd', ...at, ...set, count: 1, entries }));
-    expect((await rig.audit()).unwanted).toBe(1);
-    rig.drain();
-    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });
 
   it("restores a rule although another program's verdict leads to it from the wrong hook", async () => {
@@ -540,14 +491,6 @@ describe('a change of the environment', () => {
     serviceCIDRs: [parseCIDR('10.96.0.0/12') as CIDR],
     nodePortAddresses: [address('192.168.0.1')],
   };
-
-  it('is planned again after the kernel refused it', async () => {
-    const rig = await started(forwarding('web', pool(1, 2)));
-    rig.environment(next);
-    await rig.takeRefused();
-    rig.take();
-    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, next, rig.planned));
-  });
 
   it('is repaired after others changed what it needs', async () => {
     const rig = await started();
