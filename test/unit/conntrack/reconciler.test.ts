@@ -252,7 +252,6 @@ describe('conntrack cleanup for TCP', () => {
     );
   });
 
-  const _answered = 'TCP 172.16.0.9:4001 > 10.96.0.10:53, reply 10.244.0.2:5353 > 172.16.0.9:4001';
   const pending = 'TCP 172.16.0.9:4002 > 10.96.0.10:53, reply 10.244.0.2:5353 > 172.16.0.9:4002';
 
   it('keeps attempts for the duration of a handshake', async () => {

@@ -1,14 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { KubernetesSource } from '../../../../src/source/kubernetes/source.ts';
 import { resources } from '../../../../src/state/change.ts';
-import type { FakeApiServer } from '../../../fake/api-server.ts';
-import { disturbances } from '../../../fake/api-server-watch.ts';
-import { collectGarbage } from '../../../used-memory.ts';
 import { until } from '../../until.ts';
 import {
   blind,
   change,
-  faults,
   hasty,
   impatient,
   isGone,
@@ -17,17 +13,6 @@ import {
   startSource,
   tokenAccess,
 } from './setup.ts';
-
-/** A turn of changes, disturbances and faults for each 10 ms. */
-async function storm(server: FakeApiServer, rounds: number): Promise<void> {
-  for (let round = 0; round < rounds; round += 1) {
-    for (let i = 0; i < 5; i += 1) change(server, (round * 7 + i * 3) % 40);
-    server.disturb('endpointslices', disturbances[round % disturbances.length]!);
-    const [, fault] = faults[(round * 5) % faults.length]!;
-    if (round % 3 === 0) server.fault({ resource: 'endpointslices', fault });
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}
 
 /** Until the watch of Services has heard from the server, which sends bookmarks each 100 ms. */
 async function bookmarked(source: KubernetesSource): Promise<void> {
@@ -83,25 +68,6 @@ describe('KubernetesSource with a faulty server', () => {
     await converged();
     expect(server.count('endpointslices', 'list')).toBe(3);
     expect(sink.state.has('slice shop/s1-1')).toBe(false);
-  });
-
-  it('detects deletions that it missed', async () => {
-    const server = await startCluster();
-    const { sink, converged } = startSource(server, { timing: impatient });
-    await converged();
-    for (const resource of resources) {
-      blind(server, resource);
-      const fault = { kind: 'status', status: 503 } as const;
-      server.fault({ resource, verb: 'watch', fault, times: 2 });
-    }
-    server.store.delete('services', 'shop/s1');
-    server.store.delete('endpointslices', 'shop/s1-1');
-    server.store.delete('nodes', 'here');
-    server.store.delete('servicecidrs', 'kubernetes');
-    server.store.compact();
-    for (const resource of resources) server.disturb(resource, 'drop');
-    await converged();
-    expect(sink.changes.filter(isGone)).toHaveLength(4);
   });
 
   it('does not list again after a quiet time, because of bookmarks', async () => {
@@ -320,36 +286,5 @@ describe('KubernetesSource with a faulty server', () => {
     });
     expect(sink.state.has('slice shop/s1-1')).toBe(true);
     expect(sink.said().some((words) => reason.test(words))).toBe(true);
-  });
-
-  it('survives a server that is killed and starts again elsewhere', async () => {
-    const server = await startCluster();
-    const { port } = server;
-    const { converged, sink } = startSource(server, { timing: impatient });
-    await converged();
-    await server.close();
-    for (let i = 0; i < 10; i += 1) change(server, i);
-    server.store.delete('services', 'shop/s4');
-    server.store.compact();
-    await until('missed by each watch', () => sink.problems.length >= 4);
-    await server.listen(port);
-    await converged();
-  });
-
-  it('uses no more memory after many faults than after a few', async () => {
-    const server = await startCluster(40, { historyMax: 200 });
-    const { sink, converged } = startSource(server, { timing: impatient });
-    await converged();
-    const heapAfter = async (rounds: number): Promise<number> => {
-      await storm(server, rounds);
-      await converged();
-      sink.changes.length = 0;
-      sink.problems.length = 0;
-      collectGarbage();
-      return process.memoryUsage().heapUsed;
-    };
-    const few = await heapAfter(40);
-    const many = await heapAfter(160);
-    expect((many - few) / (1 << 20)).toBeLessThan(2);
   });
 });
