@@ -8,7 +8,7 @@ import { isGuarded } from '../../src/state/guards.ts';
 import { isByClient, isElsewhere } from '../../src/state/paths.ts';
 import type { Odds } from '../fake/chance.ts';
 import { address } from '../unit/state/build.ts';
-import type { Flow, ModeNode, Subject, Taking } from './mode-node.ts';
+import { type Flow, isRange, type ModeNode, type Subject, type Taking } from './mode-node.ts';
 
 export const rules = [
   'Node ports without nodePortAddresses',
@@ -22,6 +22,7 @@ export const rules = [
   'Endpoints at addresses that are bound',
   "A ClusterIP that is also another Service's external address",
   'In modes ipvs and userspace, the address of another machine is not served',
+  'Port ranges',
   'policy Local without local endpoints',
   'the node itself',
   'Connections to oneself are recognised after translation',
@@ -74,9 +75,8 @@ export function expected(compared: Compared): Odds | undefined {
     case 'iptables':
       return inIptables(compared);
     case 'ipvs':
-      return inIpvs(compared);
     case 'userspace':
-      return inUserspace(compared);
+      return withoutRanges(compared);
     case 'nftables':
       return compared.other.answer(compared.flow);
   }
@@ -173,6 +173,17 @@ function inIptables({ flow, note, other, own }: Compared): Odds | undefined {
   if (flow.iif !== undefined || !isRefused || own.isLocal(flow.daddr)) return odds;
   if (odds.has('reject')) note("A ClusterIP that is also another Service's external address");
   return untouched;
+}
+
+function withoutRanges(compared: Compared): Odds | undefined {
+  const { flow, note, other, own } = compared;
+  if (isRange(other.frontendAt(flow))) {
+    note('Port ranges');
+    // Another Service may have the port that the range would have taken from it.
+    if (own.frontendAt(flow) !== undefined) return undefined;
+    return own.kernel.links.isBound(flow.daddr) ? rejected : untouched;
+  }
+  return own.subject === 'ipvs' ? inIpvs(compared) : inUserspace(compared);
 }
 
 function inIpvs(compared: Compared): Odds | undefined {

@@ -15,6 +15,7 @@ import type { Family } from '../../src/net/address.ts';
 import type { EndpointList } from '../../src/net/endpoint-list.ts';
 import { decodeChange, decodeContext, goneChange, kindOf } from '../../src/source/decode.ts';
 import { type Resource, resources } from '../../src/state/change.ts';
+import { hasPort } from '../../src/state/port-range.ts';
 import { ClusterState } from '../../src/state/store.ts';
 import type { Forwarding, Frontend } from '../../src/state/types.ts';
 import type { Raw } from '../fake/api-server-store.ts';
@@ -142,7 +143,8 @@ export class ModeNode {
     return [...sync.desired.values()]
       .filter(({ servicePort }) => servicePort.protocol === protocol)
       .flatMap((forwarding) => forwarding.frontends.map((frontend) => ({ forwarding, frontend })))
-      .filter(({ frontend }) => frontend.port === dport);
+      .filter(({ frontend }) => hasPort(frontend, dport))
+      .sort((a, b) => Number(isRange(a)) - Number(isRange(b)));
   }
 
   /** Those that are in force at an address, whatever their port. */
@@ -267,6 +269,10 @@ export class ModeNode {
       this.#failure = error;
     });
   }
+}
+
+export function isRange(taking: Taking | undefined): boolean {
+  return taking?.frontend.lastPort !== undefined;
 }
 
 /** In words. */

@@ -48,6 +48,9 @@ const ranges = [
   '0.0.0.0/0',
   'x',
 ];
+/** Served by a Service whose endpoints have the port at which it begins. */
+const portRange = '80-443';
+const ranged = 1;
 
 export class WorldMaker {
   readonly #random: Random;
@@ -216,9 +219,7 @@ export class WorldMaker {
         ...metadata,
         ...(this.#chance(25) ? { labels } : {}),
         // Without a draw, so that seeds keep their worlds.
-        ...(n % 2 === 0 && !this.#isServed
-          ? { annotations: { 'fairlead.io/source-ranges': 'all' } }
-          : {}),
+        ...(this.#isServed ? {} : { annotations: annotationsOf(n) }),
       },
       spec: this.#chance(25) ? { ...spec, clusterIP: 'None', clusterIPs: ['None'] } : spec,
       status: { loadBalancer },
@@ -267,13 +268,18 @@ export class WorldMaker {
         this.#protocols().map((protocol) => ({
           ...(name === '' && !this.#isServed ? {} : { name }),
           protocol,
-          port: this.#isServed ? 8080 + part : random.pick([8080, 8080, 8081]),
+          port: this.#isServed ? 8080 + part : this.#targetPort(n),
         })),
       ),
       endpoints: Array.from({ length: random.below(4) }, (_, i) =>
         this.#endpoint(addressType, n, i),
       ),
     };
+  }
+
+  #targetPort(n: number): number {
+    const port = this.#random.pick([8080, 8080, 8081]);
+    return n === ranged ? port - 8000 : port;
   }
 
   /** Of a port of a slice: a name may stand there once. */
@@ -308,6 +314,11 @@ export class WorldMaker {
       ...this.#maybe(2, 'hints', () => hints),
     };
   }
+}
+
+function annotationsOf(n: number): Raw {
+  if (n === ranged) return { 'fairlead.io/port-range': portRange };
+  return n % 2 === 0 ? { 'fairlead.io/source-ranges': 'all' } : {};
 }
 
 /** The slices of kube-system may show which addresses are other machines. */
