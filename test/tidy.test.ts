@@ -210,12 +210,12 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/net': 1470,
   'src/serve': 14_970,
   'src/source': 8820,
-  'src/state': 6410,
+  'src/state': 6422,
   'src/sync': 4640,
   'src/takeover': 1340,
   'src/time': 440,
   'src/tools': 5880,
-  test: 119_580,
+  test: 119_770,
 };
 
 describe('budgets', () => {

@@ -36,6 +36,7 @@ export const factSettings = [
   'externalIPs',
   'featureGates',
   'healthzBindAddress',
+  'healthzNodeShutdown',
   'metricsBindAddress',
   'readBindAddress',
   'nodePortAddresses',
@@ -257,6 +258,7 @@ export class NodeFacts {
     return {
       zone: this.#node?.zone ?? '',
       podCIDRs: (this.#node?.podCIDRs ?? []).flatMap((text) => parseCIDR(text) ?? []),
+      isLeaving: settings.healthzNodeShutdown && this.#node?.isShuttingDown === true,
       nodeAddresses: [this.#ips.IPv4, this.#ips.IPv6],
       externalIPsEnabled: settings.featureGates.AllowServiceExternalIPs ?? true,
       externalIPRules: { ...settings.externalIPs, machines: new Set(others) },

@@ -40,6 +40,8 @@ export const EndpointFlag = {
   zoneHintedHere: 128,
   /** It names no node, and its address is one of those of this node's pods. */
   maybeLocal: 256,
+  /** It is on this node, which shuts down. */
+  leaving: 512,
 } as const;
 
 const noRuns: readonly Run[] = [];
@@ -217,9 +219,11 @@ export class CandidateIndex {
   }
 
   #flagsOf(slice: EndpointSlice, i: number): number {
-    const maybeLocal = this.#isMaybeLocal(slice, i) ? EndpointFlag.maybeLocal : 0;
+    const conditions = slice.conditions.charCodeAt(i);
+    const isLeaving = this.#here.isLeaving && (conditions & Condition.local) !== 0;
+    const ofNode = this.#isMaybeLocal(slice, i) ? EndpointFlag.maybeLocal : 0;
     const ofZone = zoneFlags(slice.zoneHints?.at(i), this.#here.zone);
-    return slice.conditions.charCodeAt(i) | ofZone | maybeLocal;
+    return conditions | ofZone | (isLeaving ? EndpointFlag.leaving : ofNode);
   }
 
   #isMaybeLocal(slice: EndpointSlice, i: number): boolean {

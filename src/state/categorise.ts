@@ -35,6 +35,7 @@ const none: Predicate = () => false;
 const servesTerminating: Predicate = (flags) => (flags & servingTerminating) === servingTerminating;
 const servingTerminating = EndpointFlag.serving | EndpointFlag.terminating;
 const readyLocal = EndpointFlag.ready | EndpointFlag.local;
+const stays: Predicate = (flags) => (flags & EndpointFlag.leaving) === 0;
 
 /** `flags`: those of all endpoints, or each value of these once. */
 export function choose(flags: Flags, policy: PortPolicy): Choices {
@@ -75,6 +76,14 @@ export function categorise({ endpoints, flags }: Candidates, policy: PortPolicy)
 }
 
 function clusterChoice(flags: Flags): Choice {
+  const staying = flags.filter(stays);
+  if (
+    staying.length < flags.length &&
+    isAny(staying, (flag) => (flag & EndpointFlag.ready) !== 0)
+  ) {
+    const others = clusterChoice(staying);
+    return { ...others, takes: (flag) => stays(flag) && others.takes(flag) };
+  }
   const topology = topologyMode(flags);
   const asked = EndpointFlag.ready | topologyFlag[topology];
   // A topology mode is used only if a ready endpoint matches it: so none is ready here.
@@ -114,6 +123,7 @@ export function whyNot(
   isNodeless: boolean,
 ): string | undefined {
   if (choice.takes(flag)) return undefined;
+  if (pool === 'cluster' && !stays(flag)) return 'is on this node, which shuts down';
   if (pool === 'local' && (flag & EndpointFlag.local) === 0) {
     return isNodeless ? 'is on an unknown node: it has no nodeName' : 'is on another node';
   }
@@ -131,7 +141,7 @@ function isAny(flags: Flags, chosen: Predicate): boolean {
   return false;
 }
 
-const kindsMax = 2 * EndpointFlag.maybeLocal;
+const kindsMax = 2 * EndpointFlag.leaving;
 /** 1 for kinds of one list, while that is read. */
 const marks = new Uint8Array(kindsMax);
 

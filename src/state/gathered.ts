@@ -44,6 +44,8 @@ export interface Here {
   readonly zone: string;
   /** Where pods of this node are, as far as is known; default: nothing is. */
   readonly podCIDRs?: readonly CIDR[];
+  /** This node shuts down, and others are to get its new connections; default: no. */
+  readonly isLeaving?: boolean;
 }
 
 /** Ports with fewer endpoints are gathered again as a whole. */

@@ -429,6 +429,7 @@ export class ClusterState {
     this.#node = node;
     if (previous?.zone !== node.zone) this.#touchWith(({ zoneHints }) => zoneHints !== undefined);
     if (!isDeepStrictEqual(previous?.podCIDRs, node.podCIDRs)) this.#touchWith(isNodeless);
+    if ((previous?.isShuttingDown ?? false) !== node.isShuttingDown) this.#touchWith(hasLocal);
     if (!isDeepStrictEqual(previous?.addresses, node.addresses)) this.#touchSourceRanged();
     return true;
   }
@@ -491,8 +492,15 @@ function isNodeless({ length, places }: EndpointSlice): boolean {
   return places === undefined ? length > 0 : places.some(({ node }) => node === '');
 }
 
-function serves({ conditions }: EndpointSlice): boolean {
-  const asked = Condition.ready | Condition.serving;
+function hasLocal(slice: EndpointSlice): boolean {
+  return hasCondition(slice, Condition.local);
+}
+
+function serves(slice: EndpointSlice): boolean {
+  return hasCondition(slice, Condition.ready | Condition.serving);
+}
+
+function hasCondition({ conditions }: EndpointSlice, asked: number): boolean {
   for (let i = 0; i < conditions.length; i += 1) {
     if ((conditions.charCodeAt(i) & asked) !== 0) return true;
   }

@@ -61,6 +61,7 @@ export interface ProxySettings {
     readonly namespaceConnections?: number;
   };
   readonly serviceMetrics?: boolean;
+  readonly healthzNodeShutdown?: boolean;
   /** Of the product. */
   readonly connectTime?: 'off' | 'host' | 'all';
   readonly connectTimeExcludedPods?: string;

@@ -108,7 +108,8 @@ export const serveSettings = grouped('serve', {
     },
   ),
   healthzNodeShutdown: bool(
-    '/healthz fails once the kubelet says that the node is shutting down, before its pods end.',
+    'Once the kubelet says that the node is shutting down, /healthz fails, and its new ' +
+      'connections go to endpoints of other nodes, before its pods end.',
     { config: 'healthzNodeShutdown', flag: 'healthz-node-shutdown', origin: 'own', omitted: true },
   ),
   '--healthz-port': int32('Port for --healthz-bind-address where that has none. 0: do not serve.', {

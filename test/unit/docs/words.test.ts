@@ -9,13 +9,13 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 88_205;
+const total = 88_239;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2700,
   'docs/api.md': 3280,
   'docs/balancing.md': 1730,
-  'docs/configuration.md': 3200,
+  'docs/configuration.md': 3206,
   'docs/connect-time.md': 1450,
   'docs/differences.md': 2850,
   'docs/internals/kube-proxy-behaviour.md': 2970,

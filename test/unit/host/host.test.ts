@@ -148,6 +148,7 @@ describe('the most endpoints of a frontend', () => {
           readBindAddress: undefined,
           serviceLimits: { ...noLimits, frontendEndpoints, namespaceFactor: 1 },
           serviceProxyName: '',
+          healthzNodeShutdown: false,
         },
         state: new ClusterState(),
         interfaces: () => [],
@@ -174,6 +175,7 @@ describe('the environment from this node', () => {
         readBindAddress: undefined,
         serviceLimits: { ...noLimits, namespaceFactor: 1 },
         serviceProxyName: '',
+        healthzNodeShutdown: true,
       },
       state,
       interfaces: () => addresses.map(address),
@@ -182,7 +184,9 @@ describe('the environment from this node', () => {
     expect(first.nodePortAddresses).toEqual([address('10.0.0.5')]);
     expect(facts.context).toMatchObject({ zone: '', externalIPsEnabled: false });
     state.apply({ kind: 'node', node: node({ zone: 'here' }) });
-    expect(facts.context.zone).toBe('here');
+    expect(facts.context).toMatchObject({ zone: 'here', isLeaving: false });
+    state.apply({ kind: 'node', node: node({ zone: 'here', isShuttingDown: true }) });
+    expect(facts.context.isLeaving).toBe(true);
     expect(facts.context).toBe(facts.context);
     facts.readInterfaces();
     expect(facts.environment('IPv4')).toBe(first);
@@ -217,6 +221,7 @@ describe('the addresses that accept node ports at connect time', () => {
         readBindAddress: undefined,
         serviceLimits: { ...noLimits, namespaceFactor: 1 },
         serviceProxyName: '',
+        healthzNodeShutdown: false,
       },
       state: new ClusterState(),
       interfaces: () => interfaces.map(address),
@@ -268,6 +273,7 @@ describe('the claims of Services at addresses of the node', () => {
         readBindAddress: undefined,
         serviceLimits: { ...noLimits, namespaceFactor: 1 },
         serviceProxyName: '',
+        healthzNodeShutdown: false,
       },
       state,
       interfaces: () => interfaces().map(address),

@@ -94,6 +94,7 @@ describe('the environment of this node in ipvs mode', () => {
         readBindAddress: undefined,
         serviceLimits: { ...noLimits, namespaceFactor: 1 },
         serviceProxyName: '',
+        healthzNodeShutdown: false,
       },
       state,
       interfaces: () => ['127.0.0.1', '10.0.0.5', '::1', 'fe80::1', 'fd00::5'].map(address),

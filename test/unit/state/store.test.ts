@@ -2,7 +2,17 @@ import { describe, expect, it } from 'vitest';
 import { formatCIDR } from '../../../src/net/address.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
-import { address, cidr, node, ready, service, slice, slicePort, takeChanged } from './build.ts';
+import {
+  address,
+  cidr,
+  node,
+  ready,
+  readyLocal,
+  service,
+  slice,
+  slicePort,
+  takeChanged,
+} from './build.ts';
 
 /** A state that has taken these records in, and whose dirty Services have been worked off. */
 function settled(...records: (Service | EndpointSlice)[]): ClusterState {
@@ -123,6 +133,17 @@ describe('the state of this node', () => {
     const state = withNode();
     state.apply({ kind: 'node', node: node({ addresses: [address('192.0.2.1')] }) });
     expect(takeChanged(state)).toEqual(['ns/ranged']);
+  });
+
+  it('makes Services with endpoints on it dirty when it begins to shut down', () => {
+    const state = withNode();
+    const endpoints = { '10.0.0.1': ready, '10.0.0.2': readyLocal };
+    state.apply({ kind: 'slice', slice: slice(endpoints, { service: 'ns/ranged', key: 'ns/r' }) });
+    takeChanged(state);
+    for (const isShuttingDown of [true, false]) {
+      state.apply({ kind: 'node', node: node({ isShuttingDown }) });
+      expect(takeChanged(state)).toEqual(['ns/ranged']);
+    }
   });
 
   it('makes nothing dirty if other fields change, or none (W106)', () => {

@@ -1,6 +1,7 @@
 /** Facts with few cases, each with all of them. */
 import { describe, expect, it } from 'vitest';
 import { EndpointFlag } from '../../../src/state/candidates.ts';
+import { choose, whyNot } from '../../../src/state/categorise.ts';
 import { ageLimitMs } from '../../../src/state/endings.ts';
 import { nodePortsOf } from '../../../src/state/frontend-key.ts';
 import {
@@ -14,7 +15,17 @@ import {
 import { bytesOfService, bytesOfSlice, bytesOfUnserved } from '../../../src/state/record-bytes.ts';
 import { topologyMode, whyIgnored } from '../../../src/state/topology.ts';
 import { forwardingKeys, podAt } from '../../../src/state/types.ts';
-import { http, ips, portsOf, ready, resolveOne, service, slice } from './build.ts';
+import {
+  http,
+  ips,
+  pools,
+  portsOf,
+  ready,
+  readyLocal,
+  resolveOne,
+  service,
+  slice,
+} from './build.ts';
 
 describe('the paths of a frontend', () => {
   it.each([
@@ -103,6 +114,39 @@ describe('the topology of endpoints', () => {
   it('needs a zone of this node', () => {
     const why = whyIgnored(Uint16Array.of(ofZone), '');
     expect(why).toBe('this node has no label topology.kubernetes.io/zone');
+  });
+});
+
+describe('the endpoints of a node that shuts down', () => {
+  const { leaving, local, serving, terminating, zoneHinted, zoneHintedHere } = EndpointFlag;
+  const there = EndpointFlag.ready;
+  const here = there | local | leaving;
+  const [inZone, elsewhere] = [there | zoneHinted | zoneHintedHere, there | zoneHinted];
+  const drains = serving | terminating;
+  const policy = { internal: 'Cluster', external: 'Local' } as const;
+  it.each([
+    ['are left out while another is ready', [here, there], [there]],
+    ['are left out with those of other zones', [here, inZone, elsewhere], [inZone]],
+    ['leave hints for this zone without effect', [here | zoneHintedHere, elsewhere], [elsewhere]],
+    ['are used before others that end', [here, drains], [here]],
+    ['are used if there are no others', [here], [here]],
+  ])('%s', (_, flags, used) => {
+    const { cluster, local: own } = choose(flags, policy);
+    expect(flags.filter((flag) => cluster?.takes(flag))).toEqual(used);
+    const left = flags.filter((flag) => !cluster?.takes(flag) && (flag & leaving) !== 0);
+    const reasons = left.map((flag) => whyNot(flag, cluster!, 'cluster', false));
+    expect(reasons).toEqual(left.map(() => 'is on this node, which shuts down'));
+    expect(own?.takes(here)).toBe(true);
+  });
+
+  it('are known by their node', () => {
+    const two = slice({ '10.0.0.1': readyLocal, '10.0.0.2': ready });
+    const [stays, goes] = [false, true].map((isLeaving) => {
+      return pools(resolveOne(service(), [two], { isLeaving }));
+    });
+    expect(stays!.cluster).toEqual(['10.0.0.1:8080', '10.0.0.2:8080']);
+    expect(goes!.cluster).toEqual(['10.0.0.2:8080']);
+    expect(goes!.serving).toEqual(stays!.serving);
   });
 });
 
