@@ -562,6 +562,14 @@ const rows = {
       'Raise the limit or add the right.',
     ],
     [
+      'No endpoint of another node answers',
+      'warn',
+      '',
+      'With `healthzNetwork` /healthz fails.',
+      'Check the network of this node, and policies against nodes.',
+    ],
+    ['Endpoints of other nodes answer again', 'info', ''],
+    [
       'Endpoint does not answer; it gets no new connections',
       'warn',
       'service, port, family, endpoint, unanswered',

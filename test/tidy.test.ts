@@ -208,14 +208,14 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/kernel': 6450,
   'src/modes': 14_540,
   'src/net': 1470,
-  'src/serve': 14_970,
+  'src/serve': 15_040,
   'src/source': 8820,
   'src/state': 6422,
   'src/sync': 4640,
   'src/takeover': 1340,
   'src/time': 440,
   'src/tools': 5880,
-  test: 119_770,
+  test: 119_807,
 };
 
 describe('budgets', () => {

@@ -23,6 +23,7 @@ import type { SharedMemory } from '../serve/http/shared-memory.ts';
 import type { Wire, WireEvents } from '../serve/http/wire.ts';
 import type { Logger } from '../serve/log.ts';
 import { Metrics } from '../serve/metrics.ts';
+import { NetworkHealth } from '../serve/network-health.ts';
 import { conntrackLog, localhostReport } from '../serve/part-reports.ts';
 import type { AccessOptions } from '../serve/readers/access.ts';
 import { Reporter } from '../serve/reporter.ts';
@@ -188,7 +189,10 @@ export class Observers {
   run(signal: AbortSignal): Promise<void>[] {
     const watched = { ...this.#options, agent: this.#agent, events: this.events };
     const sending = this.#recorder === undefined ? [] : [this.#recorder.run(signal)];
-    return [...this.#serve(signal), ...sending, watchConntrack(watched, signal)];
+    const { health, http } = this;
+    const network = new NetworkHealth({ ...watched, health, http, state: this.#agent.state });
+    const trying = this.#options.config.healthzNetwork ? [network.run(signal)] : [];
+    return [...this.#serve(signal), ...sending, ...trying, watchConntrack(watched, signal)];
   }
 
   close(): void {

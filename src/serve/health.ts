@@ -41,6 +41,8 @@ export interface HealthInput {
 export class ProxyHealth {
   readonly #input: HealthInput;
   readonly #families = new Map<Family, FamilyState>();
+  /** No endpoint of another node answers; see `NetworkHealth`. */
+  isCutOff = false;
 
   constructor(input: HealthInput) {
     this.#input = input;
@@ -67,6 +69,7 @@ export class ProxyHealth {
   get nodeEligible(): boolean {
     const { config, state } = this.#input;
     const { node } = state;
+    if (this.isCutOff) return false;
     if (node === undefined || (config.healthzNodeShutdown && node.isShuttingDown)) return false;
     return !node.deleted && !node.taintKeys.includes(deletionTaint);
   }

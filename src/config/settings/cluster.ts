@@ -108,9 +108,19 @@ export const serveSettings = grouped('serve', {
     },
   ),
   healthzNodeShutdown: bool(
-    'Once the kubelet says that the node is shutting down, /healthz fails, and its new ' +
-      'connections go to endpoints of other nodes, before its pods end.',
+    'Once the kubelet says that the node shuts down, /healthz fails and its new connections ' +
+      'go to endpoints of other nodes, before its pods end.',
     { config: 'healthzNodeShutdown', flag: 'healthz-node-shutdown', origin: 'own', omitted: true },
+  ),
+  healthzNetwork: bool(
+    '/healthz fails while no endpoint of other nodes that has answered this node does so.',
+    {
+      config: 'healthzNetwork',
+      flag: 'healthz-network',
+      origin: 'own',
+      omitted: true,
+      restart: 'always',
+    },
   ),
   '--healthz-port': int32('Port for --healthz-bind-address where that has none. 0: do not serve.', {
     default: '10256',

@@ -9,20 +9,20 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 88_239;
+const total = 88_314;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2700,
   'docs/api.md': 3280,
   'docs/balancing.md': 1730,
-  'docs/configuration.md': 3206,
+  'docs/configuration.md': 3230,
   'docs/connect-time.md': 1450,
   'docs/differences.md': 2850,
   'docs/internals/kube-proxy-behaviour.md': 2970,
   'docs/internals/reliability.md': 2010,
   'docs/kubectl-plugin.md': 1250,
   'docs/limits.md': 2730,
-  'docs/logs.md': 3520,
+  'docs/logs.md': 3545,
   'docs/metrics.md': 2200,
   'docs/migrating.md': 2300,
   'docs/operating.md': 2070,

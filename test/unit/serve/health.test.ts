@@ -158,6 +158,13 @@ describe('/healthz', () => {
   });
 });
 
+it('has /healthz alone fail while no endpoint of another node answers', () => {
+  const { health } = healthAt();
+  health.updated('IPv4');
+  health.isCutOff = true;
+  expect([health.answer('/healthz').status, health.answer('/livez').status]).toEqual([503, 200]);
+});
+
 it('answers as kube-proxy does while the node shuts down, unless a setting says otherwise', () => {
   const { health, seen } = healthAt();
   seen.config.healthzNodeShutdown = false;

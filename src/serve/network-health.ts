@@ -1,0 +1,106 @@
+/**
+ * Whether endpoints of other nodes answer this node (setting `healthzNetwork`). Only those count
+ * that have answered before: policies may keep nodes out of pods.
+ */
+import { type ReachTarget, reach } from '../host/reach.ts';
+import { type CIDR, cidrContains, formatAddress } from '../net/address.ts';
+import type { ClusterState } from '../state/store.ts';
+import { addressAt, Condition, type EndpointSlice, namespaceOf } from '../state/types.ts';
+import { type Clock, pause } from '../time/clock.ts';
+import type { Logger } from './log.ts';
+
+interface Options {
+  readonly clock: Clock;
+  readonly state: Pick<ClusterState, 'serviceKeys' | 'slice' | 'slices'>;
+  /** `clusterCIDR`: where pods are; what else answers says nothing of their network. */
+  readonly config: { readonly clusterCIDR: readonly CIDR[] };
+  readonly health: { isCutOff: boolean };
+  readonly http: { changed(): void };
+  readonly log: Pick<Logger, 'info' | 'warn'>;
+  /** Whether a TCP connection is answered, also by a reset. Default: of this process. */
+  readonly isAnswered?: (target: ReachTarget) => Promise<boolean>;
+}
+
+/** An endpoint on another node. */
+interface Witness extends ReachTarget {
+  /** Key of its EndpointSlice. */
+  readonly slice: string;
+  readonly node: string;
+}
+
+const periodMs = 10_000;
+const timeoutMs = 2000;
+/** One node may have gone. */
+const witnessesLeast = 2;
+const witnessesMost = 16;
+/** Others that are tried in a round. */
+const othersMost = 4;
+const silentRoundsLeast = 3;
+
+export class NetworkHealth {
+  readonly #options: Options;
+  /** Each of another namespace, so that no tenant decides, and on another node. */
+  #witnesses: readonly Witness[] = [];
+  #silentRounds = 0;
+
+  constructor(options: Options) {
+    this.#options = options;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, health, http, log } = this.#options;
+    while (!signal.aborted) {
+      await this.#round();
+      const isCutOff = this.#silentRounds >= silentRoundsLeast;
+      if (isCutOff && !health.isCutOff) log.warn('No endpoint of another node answers');
+      if (!isCutOff && health.isCutOff) log.info('Endpoints of other nodes answer again');
+      health.isCutOff = isCutOff;
+      http.changed();
+      await pause(periodMs, signal, clock);
+    }
+  }
+
+  async #round(): Promise<void> {
+    const { clock, isAnswered = answers, state } = this.#options;
+    const some = <T>(all: readonly T[]) => all[Math.floor(clock.random() * all.length)];
+    const known = this.#witnesses.filter(({ address, slice }) =>
+      this.#elsewhere(state.slice(slice)).some((one) => one.address === address),
+    );
+    const services = [...state.serviceKeys()];
+    const others = Array.from({ length: othersMost }).flatMap(() => {
+      const slices = state.slices(some(services) ?? '');
+      return some(this.#elsewhere(some(slices))) ?? [];
+    });
+    const tried = [...known, ...others];
+    const answered = await Promise.all(tried.map((one) => isAnswered(one)));
+    const witnesses = [...known];
+    for (const one of tried.filter((_, i) => answered[i])) {
+      const isOther = ({ node, slice }: Witness): boolean =>
+        node !== one.node && namespaceOf(slice) !== namespaceOf(one.slice);
+      if (witnesses.length < witnessesMost && witnesses.every(isOther)) witnesses.push(one);
+    }
+    this.#witnesses = witnesses;
+    if (answered.includes(true)) this.#silentRounds = 0;
+    else if (known.length >= witnessesLeast) this.#silentRounds += 1;
+  }
+
+  /** Endpoints of the slice that are ready on other nodes. */
+  #elsewhere(slice: EndpointSlice | undefined): Witness[] {
+    const port = slice?.ports.filter(({ protocol }) => protocol === 'TCP')[0]?.port;
+    if (slice?.places === undefined || port === undefined) return [];
+    const { clusterCIDR } = this.#options.config;
+    const { conditions, family, key } = slice;
+    return slice.places.flatMap(({ node }, i) => {
+      const where = conditions.charCodeAt(i) & (Condition.ready | Condition.local);
+      if (where !== Condition.ready || node === '') return [];
+      const at = addressAt(slice, i);
+      const isPod = clusterCIDR.length === 0 || clusterCIDR.some((one) => cidrContains(one, at));
+      return isPod ? [{ slice: key, node, port, family, address: formatAddress(at.bytes) }] : [];
+    });
+  }
+}
+
+async function answers(target: ReachTarget): Promise<boolean> {
+  const answer = (await reach('TCP', target, timeoutMs))?.answer;
+  return answer === 'connected' || answer === 'refused';
+}

@@ -1,0 +1,127 @@
+import { expect, it } from 'vitest';
+import { NetworkHealth } from '../../../src/serve/network-health.ts';
+import { ClusterState } from '../../../src/state/store.ts';
+import { cidr, ready, readyLocal, service, slice, unready } from '../state/build.ts';
+import { ToyClock } from '../sync/double.ts';
+
+const node2 = [{ node: 'node-2', zone: '' }];
+const node3 = [{ node: 'node-3', zone: '' }];
+
+/** With one endpoint for each Service. */
+function world(
+  endpoints: Readonly<Record<string, { ip: string; node: typeof node2; is?: typeof ready }>>,
+  silent: readonly string[] = [],
+) {
+  const state = new ClusterState();
+  for (const [name, { ip, is = ready, node: places }] of Object.entries(endpoints)) {
+    const [namespace = '', own = ''] = name.split('/');
+    state.apply({ kind: 'service', service: service({ namespace, name: own }) });
+    const of = { key: `${name}-1`, service: name, places };
+    state.apply({ kind: 'slice', slice: slice({ [ip]: is }, of) });
+  }
+  let random = 0;
+  const clock = new (class extends ToyClock {
+    override random(): number {
+      random = (random + 0.37) % 1;
+      return random;
+    }
+  })();
+  const seen = { health: { isCutOff: false }, silent: new Set(silent), tried: new Set<string>() };
+  const logged: string[] = [];
+  const log = {
+    info: (text: string) => logged.push(text),
+    warn: (text: string) => logged.push(text),
+  };
+  const network = new NetworkHealth({
+    ...{ clock, state, health: seen.health, log: log as never },
+    config: { clusterCIDR: [cidr('10.0.0.0/8')] },
+    http: { changed: () => {} },
+    isAnswered: async ({ address, port }) => {
+      seen.tried.add(`${address}:${port}`);
+      return !seen.silent.has(address);
+    },
+  });
+  const end = new AbortController();
+  const running = network.run(end.signal);
+  return {
+    ...{ state, seen, logged },
+    pass: (rounds: number) => clock.pass(10_000 * rounds),
+    silence: (...all: string[]) => {
+      seen.silent = new Set(all);
+    },
+    stop: async () => {
+      end.abort();
+      await running;
+    },
+  };
+}
+
+const [a, b] = ['10.0.2.1', '10.0.3.1'];
+const two = { 'a/web': { ip: a, node: node2 }, 'b/web': { ip: b, node: node3 } };
+
+it('is cut off once endpoints of two nodes and namespaces have not answered three times', async () => {
+  const { logged, pass, seen, silence, stop } = world(two);
+  await pass(20);
+  silence(a, b);
+  await pass(2);
+  expect(seen.health.isCutOff).toBe(false);
+  await pass(1);
+  expect(seen.health.isCutOff).toBe(true);
+  silence(a);
+  await pass(1);
+  expect(seen.health.isCutOff).toBe(false);
+  expect(logged).toEqual([
+    'No endpoint of another node answers',
+    'Endpoints of other nodes answer again',
+  ]);
+  expect([...seen.tried].sort()).toEqual([`${a}:8080`, `${b}:8080`]);
+  await stop();
+});
+
+it('stays cut off while the silent endpoints are replaced by others that are silent', async () => {
+  const { pass, seen, silence, state, stop } = world(two);
+  await pass(20);
+  silence(a, b, '10.0.3.2');
+  await pass(3);
+  for (const name of ['a', 'b']) state.apply({ kind: 'slice-gone', key: `${name}/web-1` });
+  const of = { key: 'b/web-2', service: 'b/web', places: node3 };
+  state.apply({ kind: 'slice', slice: slice({ '10.0.3.2': ready }, of) });
+  await pass(5);
+  expect(seen.health.isCutOff).toBe(true);
+  silence(a, b);
+  await pass(5);
+  expect(seen.health.isCutOff).toBe(false);
+  await stop();
+});
+
+it.each([
+  ['that is the only one', { 'a/web': { ip: a, node: node2 } }],
+  ['of one namespace', { 'a/web': { ip: a, node: node2 }, 'a/other': { ip: b, node: node3 } }],
+  ['of one node', { 'a/web': { ip: a, node: node2 }, 'b/web': { ip: b, node: node2 } }],
+])('an endpoint %s is not enough', async (_, endpoints) => {
+  const { pass, seen, silence, stop } = world(endpoints);
+  await pass(20);
+  silence(a, b);
+  await pass(20);
+  expect(seen.health.isCutOff).toBe(false);
+  await stop();
+});
+
+it.each([
+  ['have never answered', two, [a, b]],
+  ['are on this node', { ...two, 'b/web': { ip: b, node: node3, is: readyLocal } }, []],
+  ['are not ready', { ...two, 'b/web': { ip: b, node: node3, is: unready } }, []],
+  [
+    'are on a node that is not named',
+    { ...two, 'b/web': { ip: b, node: [{ node: '', zone: '' }] } },
+    [],
+  ],
+  ['are in the network of nodes', { ...two, 'b/web': { ip: '192.0.2.3', node: node3 } }, []],
+])('endpoints that %s do not count', async (_, endpoints, silent) => {
+  const { pass, seen, silence, stop } = world(endpoints, silent);
+  await pass(20);
+  silence(a, b);
+  await pass(20);
+  expect(seen.health.isCutOff).toBe(false);
+  await stop();
+});
