@@ -8,10 +8,6 @@ const limits = { standard: 100, most: 1000 };
 
 export function changeListOf({ eventHistory }: AgentState, query: URLSearchParams): ChangeList {
   const limit = numberOf(query, 'limit', limits);
-  const items: ChangeList['items'][number][] = [];
-  for (const change of eventHistory.recent.lastFirst()) {
-    if (items.length === limit) break;
-    items.push(change);
-  }
+  const items = [...eventHistory.recent.lastFirst()].slice(0, limit);
   return { apiVersion, kind: 'ChangeList', items };
 }

@@ -1,6 +1,7 @@
 /** The last changes of what is in force, for answers and for the log at -v=4. */
 import type { ChangeList } from '../../ask/service.ts';
-import type { EndpointKey, EndpointList } from '../../net/endpoint-list.ts';
+import { EndpointFinder } from '../../net/endpoint-finder.ts';
+import type { EndpointList } from '../../net/endpoint-list.ts';
 import { sameFrontends, sameRanges } from '../../state/equal.ts';
 import { type Forwarding, serviceKey } from '../../state/types.ts';
 import type { Cause } from '../../sync/cause.ts';
@@ -15,6 +16,22 @@ type RecentChange = ChangeList['items'][number];
 /** The most changes that are kept. */
 const changesMax = 1000;
 
+/**
+ * A change waits until a caller asks, or as many wait: one by one, they would take ten times as long.
+ */
+const waitingMax = 64;
+
+/** Of Service ports with more endpoints, what they had would take memory while it waits. */
+const waitingEndpointsMax = 256;
+
+/** A change that came into force. */
+interface Applied {
+  readonly previous: Forwarding | undefined;
+  readonly next: Forwarding | undefined;
+  readonly wallMs: number;
+  readonly latencyMs: number | undefined;
+}
+
 export interface RecentOptions {
   readonly clock: Pick<Clock, 'now' | 'wallMs'>;
   readonly log: Logger;
@@ -27,6 +44,7 @@ export class RecentChanges {
   #next = 0;
   readonly #history = new ServiceHistory();
   readonly #lately: HalfMinutes;
+  #waiting: Applied[] = [];
 
   constructor(options: RecentOptions) {
     this.#options = options;
@@ -39,31 +57,44 @@ export class RecentChanges {
     next: Forwarding | undefined,
     cause: Cause | undefined,
   ): void {
-    const one = next ?? previous;
-    if (one === undefined || previous === next) return;
+    if (previous === next) return;
     const { clock, log } = this.#options;
-    const endpoints = poolDifference(previous && poolOf(previous), next && poolOf(next));
-    const also = previous && next ? otherDifferences(previous, next) : nothingElse;
-    const isChange = previous !== undefined && next !== undefined;
-    if (isChange && also.length === 0 && endpoints.added + endpoints.removed === 0) return;
-    const { name, namespace, port, protocol } = one.servicePort;
     const latencyMs = cause && clock.now() - cause.receivedMs;
+    const waiting = this.#waiting.push({ previous, next, wallMs: clock.wallMs(), latencyMs });
+    this.#lately.add(1);
+    const isLarge = (previous ?? next)!.cluster.length > waitingEndpointsMax;
+    if (waiting === waitingMax || isLarge || log.isLevelEnabled('trace')) this.#catchUp();
+  }
+
+  #catchUp(): void {
+    for (const one of this.#waiting) this.#describe(one);
+    this.#waiting = [];
+  }
+
+  #describe({ previous, next, wallMs, latencyMs }: Applied): void {
+    const one = (next ?? previous)!;
+    const { log } = this.#options;
+    const [before, after] = [previous && poolOf(previous), next && poolOf(next)];
+    const [added, removed] = [missing(after, before), missing(before, after)];
+    const also = previous && next ? otherDifferences(previous, next) : [];
+    const isChange = previous !== undefined && next !== undefined;
+    if (isChange && also.length === 0 && added.count + removed.count === 0) return;
+    const { name, namespace, port, protocol } = one.servicePort;
     const change: ShownChange = {
-      time: new Date(clock.wallMs()).toISOString(),
+      time: new Date(wallMs).toISOString(),
       port,
       protocol,
       family: one.family,
       what: isChange ? 'changed' : next === undefined ? 'went' : 'came',
-      before: endpoints.before,
-      after: endpoints.after,
-      added: endpoints.addedTexts,
-      removed: endpoints.removedTexts,
+      before: before?.length ?? 0,
+      after: after?.length ?? 0,
+      added: added.texts,
+      removed: removed.texts,
       also,
       latencyMs: latencyMs && Math.round(latencyMs * 10) / 10,
     };
     this.#ring[this.#next] = { namespace, service: name, ...change };
     this.#next = (this.#next + 1) % changesMax;
-    this.#lately.add(1);
     this.#history.add(serviceKey(one.servicePort), change);
     if (!log.isLevelEnabled('trace')) return;
     const { port: _, protocol: __, time: ___, ...facts } = change;
@@ -78,16 +109,19 @@ export class RecentChanges {
 
   /** How many changes of a Service are known. */
   countOf(service: string): number {
+    this.#catchUp();
     return this.#history.countOf(service);
   }
 
   /** The last ten changes of a Service (`namespace/name`), newest first. */
   of(service: string): ShownChange[] {
+    this.#catchUp();
     return this.#history.of(service);
   }
 
   /** The changes of all Services, newest first. */
   *lastFirst(): Generator<RecentChange> {
+    this.#catchUp();
     const { length } = this.#ring;
     for (let i = 1; i <= length; i += 1) yield this.#ring[(this.#next - i + length) % length]!;
   }
@@ -98,73 +132,23 @@ function poolOf({ cluster, local }: Forwarding) {
   return cluster.length > 0 ? cluster : local;
 }
 
-type Also = readonly ('frontends' | 'session affinity' | 'source ranges')[];
-
-const nothingElse: Also = [];
+type Also = ('frontends' | 'session affinity' | 'source ranges')[];
 
 function otherDifferences(a: Forwarding, b: Forwarding): Also {
-  const hasSameFrontends = sameFrontends(a.frontends, b.frontends);
-  const hasSameAffinity = a.affinityTimeoutSeconds === b.affinityTimeoutSeconds;
+  const found: Also = [];
+  if (!sameFrontends(a.frontends, b.frontends)) found.push('frontends');
+  if (a.affinityTimeoutSeconds !== b.affinityTimeoutSeconds) found.push('session affinity');
   const hasSameRanges = a.guardsAll === b.guardsAll && sameRanges(a.sourceRanges, b.sourceRanges);
-  if (hasSameFrontends && hasSameAffinity && hasSameRanges) return nothingElse;
-  return [
-    ...(hasSameFrontends ? [] : (['frontends'] as const)),
-    ...(hasSameAffinity ? [] : (['session affinity'] as const)),
-    ...(hasSameRanges ? [] : (['source ranges'] as const)),
-  ];
-}
-
-interface PoolDifference {
-  readonly before: number;
-  readonly after: number;
-  readonly added: number;
-  readonly removed: number;
-  /** The first few added endpoints: `10.0.0.1:8080`. */
-  readonly addedTexts: readonly string[];
-  readonly removedTexts: readonly string[];
+  if (!hasSameRanges) found.push('source ranges');
+  return found;
 }
 
 /** The most endpoints that an answer names. */
 const namedMax = 4;
 
-const none: readonly string[] = [];
-
-/**
- * Undefined = no pool before or after; then endpoints are only counted. Pools keep their order, so
- * long pools, too, differ at few indexes.
- */
-function poolDifference(
-  before: EndpointList | undefined,
-  after: EndpointList | undefined,
-): PoolDifference {
-  if (before === undefined || after === undefined || before.equals(after)) {
-    const [had, has] = [before?.length ?? 0, after?.length ?? 0];
-    const [added, removed] = before && after ? [0, 0] : [has, had];
-    return { before: had, after: has, added, removed, addedTexts: none, removedTexts: none };
-  }
-  const gone = new Map<EndpointKey, number>();
-  const come = new Map<EndpointKey, number>();
-  const changed = before.changedAt(after);
-  for (let i = before.length; i < after.length; i += 1) changed.push(i);
-  for (const i of changed) {
-    const [was, is] = [keyAt(before, i), keyAt(after, i)];
-    if (was !== undefined && !come.delete(was)) gone.set(was, i);
-    if (is !== undefined && !gone.delete(is)) come.set(is, i);
-  }
-  return {
-    before: before.length,
-    after: after.length,
-    added: come.size,
-    removed: gone.size,
-    addedTexts: named(after, come),
-    removedTexts: named(before, gone),
-  };
-}
-
-function keyAt(list: EndpointList, index: number): EndpointKey | undefined {
-  return index < list.length ? list.key(index) : undefined;
-}
-
-function named(list: EndpointList, at: ReadonlyMap<EndpointKey, number>): string[] {
-  return [...at.values()].slice(0, namedMax).map((index) => list.text(index));
+/** The endpoints of `list` that `other` lacks; without another pool they are only counted. */
+function missing(list: EndpointList | undefined, other: EndpointList | undefined) {
+  if (list === undefined || other === undefined) return { count: list?.length ?? 0, texts: [] };
+  const found = new EndpointFinder(other).missing(list);
+  return { count: found.length, texts: found.slice(0, namedMax).map((i) => list.text(i)) };
 }

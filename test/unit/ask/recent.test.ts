@@ -35,6 +35,7 @@ describe('recent changes', () => {
     pass(7);
     recent.changed(one, two, cause);
     recent.changed(two, undefined, undefined);
+    pass(5);
     const named = Array.from(recent.lastFirst(), (change) => {
       const { added, after, before, latencyMs, removed, time, what } = change;
       return { ms: Date.parse(time), what, before, after, added, removed, latencyMs };
