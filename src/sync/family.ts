@@ -237,6 +237,7 @@ export class FamilySync {
     if (this.#phase === 'hooking') await this.#hook();
     if (this.#isDue) this.#requests.request();
     while (!this.#isStopping) await this.#step();
+    this.#requests.stop();
     this.#audit.end();
   }
 
@@ -247,7 +248,7 @@ export class FamilySync {
       this.#phase = 'staged';
       this.#reports.hold();
     }
-    while (this.#phase === 'reading') await this.#requests.wait(undefined);
+    while (this.#phase === 'reading') await this.#requests.wait();
   }
 
   /** Hooks what was staged. What comes later is a normal change: waiting for it might never end. */
@@ -278,7 +279,7 @@ export class FamilySync {
     const recoverAtMs = this.#recovery.dueAtMs;
     if (recoverAtMs !== undefined) {
       if (now >= recoverAtMs) return this.#recover();
-      return this.#requests.wait(recoverAtMs - now);
+      return this.#requests.wait(recoverAtMs);
     }
     if (this.#quarantine.takeLeft(this.desired)) return this.#recover();
     for (const key of this.#quarantine.due()) this.#changes.mark(this.track(key), undefined);
@@ -293,7 +294,7 @@ export class FamilySync {
     for (const ms of [syncMs, housekeepingMs, auditMs, this.#quarantine.nextMs()]) {
       if (ms !== undefined && ms > now) nextMs = Math.min(nextMs, ms);
     }
-    return this.#requests.wait(Number.isFinite(nextMs) ? nextMs - now : undefined);
+    return this.#requests.wait(nextMs);
   }
 
   async #keepHouse(): Promise<void> {

@@ -2,13 +2,19 @@ import { type Clock, Wakeup } from '../time/clock.ts';
 
 /** Requests for a sync, and the family's wait for them. */
 export class Requests {
+  readonly #clock: Clock;
   readonly #wakeup: Wakeup;
   readonly #requested: () => void;
   #isReported = false;
   #isWaiting = false;
+  /** `Clock.now` of the timer that is set. */
+  #wakesAtMs = Number.POSITIVE_INFINITY;
+  /** No wait follows. */
+  stop = (): void => {};
 
   /** `requested` is called once for all requests that the next sync answers. */
   constructor(clock: Clock, requested: () => void) {
+    this.#clock = clock;
     this.#wakeup = new Wakeup(clock);
     this.#requested = requested;
   }
@@ -47,10 +53,19 @@ export class Requests {
     this.#isReported &&= isMoreToDo;
   }
 
-  /** Waits for `wake`, or for `timeoutMs`; undefined = without limit. */
-  async wait(timeoutMs: number | undefined): Promise<void> {
+  /** Waits for `wake`, or until `atMs` of `Clock.now` at most. */
+  async wait(atMs = Number.POSITIVE_INFINITY): Promise<void> {
     this.#isWaiting = true;
-    await this.#wakeup.wait(timeoutMs);
+    // A timer of an earlier wait ends this one too soon, which costs less than another timer.
+    if (atMs < this.#wakesAtMs) {
+      this.stop();
+      this.#wakesAtMs = atMs;
+      this.stop = this.#clock.after(Math.ceil(atMs - this.#clock.now()), () => {
+        this.#wakesAtMs = Number.POSITIVE_INFINITY;
+        this.wake();
+      });
+    }
+    await this.#wakeup.wait();
     this.#isWaiting = false;
   }
 }

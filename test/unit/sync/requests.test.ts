@@ -22,3 +22,31 @@ it.each([
   }
   expect(asked).toBe(expected);
 });
+
+it('a wait is over at its time, or at that of an earlier one which was over before it', async () => {
+  const clock = new ToyClock();
+  const requests = new Requests(clock, () => {});
+  const over: number[] = [];
+  const wait = async (atMs?: number): Promise<void> => {
+    await requests.wait(atMs);
+    over.push(clock.now());
+  };
+  void wait(100);
+  requests.wake();
+  await clock.pass(10);
+  void wait(300);
+  await clock.pass(140);
+  void wait(300);
+  await clock.pass(200);
+  void wait(500);
+  await clock.pass(10);
+  requests.wake();
+  await clock.pass(0);
+  void wait(400);
+  await clock.pass(90);
+  expect(over).toEqual([0, 100, 300, 360, 400]);
+  requests.stop();
+  void wait();
+  await clock.pass(1000);
+  expect(over).toHaveLength(5);
+});
