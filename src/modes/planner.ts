@@ -163,8 +163,8 @@ export class ModePlanner<T extends Types> {
       this.#bound.change(previous, next, this.#environment);
       return;
     }
-    if (previous !== undefined) this.#release(previous);
-    if (next !== undefined) this.#claim(next);
+    if (next !== undefined) this.#claim(next, previous);
+    else if (previous !== undefined) this.#release(previous);
   }
 
   #release(forwarding: Forwarding): void {
@@ -186,11 +186,14 @@ export class ModePlanner<T extends Types> {
     this.#backend.tally?.count(object, step);
   }
 
-  #claim(forwarding: Forwarding): void {
+  /** `previous` is released after shared objects are claimed: those of both do not change then. */
+  #claim(forwarding: Forwarding, previous?: Forwarding): void {
     const { key: owner } = forwarding;
-    for (const object of this.#backend.objects(forwarding, this.#environment)) {
-      if (isShared<T>(object)) this.#claimShared(owner, object);
-      else {
+    const objects = this.#backend.objects(forwarding, this.#environment);
+    for (const object of objects) if (isShared<T>(object)) this.#claimShared(owner, object);
+    if (previous !== undefined) this.#release(previous);
+    for (const object of objects) {
+      if (!isShared<T>(object)) {
         this.#next.addFrontend(object.bytes);
         this.#changes.claim(owner, object);
         this.#count(object, 'claimed');
