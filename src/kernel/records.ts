@@ -68,7 +68,7 @@ export class RecordWriter<S extends Schema> {
   /** By index, up to the last record that has an owner. */
   readonly #owners: Owner[] = [];
 
-  constructor(schema: S, capacityBytes = 4096) {
+  constructor(schema: S, capacityBytes = 1024) {
     this.#schema = schema;
     this.#bytes = new Uint8Array(capacityBytes);
     this.#view = new DataView(this.#bytes.buffer);

@@ -79,8 +79,9 @@ export class ServiceHealth {
 
   /** The resolved state is in force in the family, so answers may follow it. */
   inForce(family: Family): void {
-    if (this.#isClosed) return;
     const changed = this.#changed[family];
+    if (this.#isClosed || changed.size + this.#ports.IPv4.size + this.#ports.IPv6.size === 0)
+      return;
     for (const of of this.#options.agent.enabledFamilies) this.#lookForNewHosts(family, of);
     const services = [...changed];
     changed.clear();

@@ -27,7 +27,7 @@ class ElementBuffer {
   /** Whose entries begin at each of `#starts`, which are indexes of entries, ascending. */
   readonly #owners: string[] = [];
   readonly #starts: number[] = [];
-  #bytes = new Uint8Array(1024);
+  #bytes = new Uint8Array(256);
   #view = new DataView(this.#bytes.buffer);
   #length = 0;
   #count = 0;
@@ -218,7 +218,8 @@ export class ElementBuffers<Name extends string> {
    */
   write(writer: OpWriter): void {
     for (const purpose of purposes) {
-      for (const buffer of this.#inOrder(this.#buffers[purpose])) {
+      const buffers = this.#buffers[purpose];
+      for (const buffer of buffers.size > 1 ? this.#inOrder(buffers) : buffers.values()) {
         if (buffer.count > 0) writeBuffer(writer, this.#table, buffer, purpose);
       }
     }

@@ -80,9 +80,9 @@ export class HttpThread {
 
   /** The input of answers to probes has changed: the next probe asks for it. */
   changed(): void {
-    if (this.#wire === undefined) return;
+    if (this.#wire === undefined || this.#publishing !== undefined) return;
     this.memory.outdate();
-    this.#publishing ??= setTimeout(() => this.#publish(), publishMs).unref();
+    this.#publishing = setTimeout(() => this.#publish(), publishMs).unref();
   }
 
   #publish(): void {
