@@ -73,7 +73,6 @@ export class RecentChanges {
 
   #describe({ previous, next, wallMs, latencyMs }: Applied): void {
     const one = (next ?? previous)!;
-    const { log } = this.#options;
     const [before, after] = [previous && poolOf(previous), next && poolOf(next)];
     const [added, removed] = [missing(after, before), missing(before, after)];
     const also = previous && next ? otherDifferences(previous, next) : [];
@@ -96,10 +95,10 @@ export class RecentChanges {
     this.#ring[this.#next] = { namespace, service: name, ...change };
     this.#next = (this.#next + 1) % changesMax;
     this.#history.add(serviceKey(one.servicePort), change);
-    if (!log.isLevelEnabled('trace')) return;
+    if (!this.#options.log.isLevelEnabled('trace')) return;
     const { port: _, protocol: __, time: ___, ...facts } = change;
     const fields = { ...portFields(one.servicePort), ...facts, latencyMs };
-    log.trace(fields, 'Service port changed in the kernel');
+    this.#options.log.trace(fields, 'Service port changed in the kernel');
   }
 
   /** Their number in each half minute of the last ten minutes, the oldest first. */
