@@ -16,13 +16,11 @@ type RecentChange = ChangeList['items'][number];
 /** The most changes that are kept. */
 const changesMax = 1000;
 
-/**
- * A change waits until a caller asks, or as many wait: one by one, they would take ten times as long.
- */
+/** Changes wait until a caller asks, or for others: one by one they take ten times as long. */
 const waitingMax = 64;
 
 /** Of Service ports with more endpoints, what they had would take memory while it waits. */
-const waitingEndpointsMax = 256;
+const waitingEndpointsMax = 1024;
 
 /** A change that came into force. */
 interface Applied {
