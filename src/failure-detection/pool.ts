@@ -32,8 +32,8 @@ export interface Member {
 /** A current or recent ejection. */
 interface Outage {
   readonly sinceMs: number;
-  /** The number of ejections in a row. */
-  readonly times: number;
+  /** It does not return before, and then is probed first. */
+  readonly leastMs: number;
   /** When the next probe is due, and how long the pause after that one is. */
   probeMs: number;
   pauseMs: number;
@@ -196,9 +196,9 @@ export class Pool<One extends Member = Member> {
   }
 
   #eject(member: One, nowMs: number): void {
-    const before = this.#outages.get(member)?.times ?? 0;
-    const pauseMs = Math.min(firstPauseMs * 2 ** before, longestPauseMs);
-    const outage = { sinceMs: nowMs, times: before + 1, probeMs: nowMs + pauseMs, pauseMs };
+    const before = this.#outages.get(member)?.leastMs;
+    const leastMs = before === undefined ? firstPauseMs : Math.min(2 * before, longestPauseMs);
+    const outage = { sinceMs: nowMs, leastMs, probeMs: nowMs + leastMs, pauseMs: leastMs };
     // The longest ejection comes first.
     this.#outages.delete(member);
     this.#outages.set(member, { ...outage, backMs: undefined });
@@ -206,13 +206,11 @@ export class Pool<One extends Member = Member> {
 
   #returns(
     { evidence, exempt }: Member,
-    { sinceMs, times }: Outage,
+    { leastMs, sinceMs }: Outage,
     nowMs: number,
   ): 'answer' | 'trial' | 'exempt' | undefined {
     if (exempt !== undefined) return 'exempt';
-    const outMs = nowMs - sinceMs;
-    const leastMs = Math.min(firstPauseMs * 2 ** (times - 1), longestPauseMs);
-    if (outMs >= leastMs && evidence.answeredMs >= sinceMs + leastMs) return 'answer';
-    return outMs >= trialMs ? 'trial' : undefined;
+    if (evidence.answeredMs >= sinceMs + leastMs) return 'answer';
+    return nowMs - sinceMs >= trialMs ? 'trial' : undefined;
   }
 }

@@ -164,7 +164,7 @@ describe('a pool', () => {
     expect(pauses).toEqual([1000, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000]);
   });
 
-  it('takes an endpoint back later, each time it fails soon again', () => {
+  it('takes an endpoint back later, each time it fails soon again, and does not probe it before', () => {
     const life = new Life(4);
     life.turns(4);
     const outMs: number[] = [];
@@ -173,10 +173,24 @@ describe('a pool', () => {
       while (life.out.length === 0) life.turn();
       const from = life.nowMs;
       life.answering.add(0);
+      life.probed.length = 0;
       while (life.out.length > 0) life.turn();
+      expect(life.probed).toEqual([0]);
       outMs.push(life.nowMs - from);
     }
-    for (const [i, ms] of outMs.entries()) expect(ms).toBeGreaterThanOrEqual(1000 * 2 ** i);
+    expect(outMs).toEqual([1000, 2000, 4000, 8000].map((ms) => ms + tickMs));
+  });
+
+  it.each([
+    [499, 0],
+    [500, 1],
+  ])('needs another that has answered half a second later: after %i ms, %i are out', (ms, out) => {
+    const of = (unanswered: number, answeredMs: number) => {
+      return { evidence: { unanswered: () => unanswered, silentSinceMs: 0, answeredMs } };
+    };
+    const pool = new Pool();
+    pool.update([of(attemptsLeast, 0), of(0, ms)] as never);
+    expect(pool.judge(2000, { maxEjected: 50, growthMs })).toHaveLength(out);
   });
 
   it.each([
