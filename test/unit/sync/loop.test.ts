@@ -116,21 +116,6 @@ describe('the start of the sync loop', () => {
     await second.stop();
   });
 
-  it('writes nothing if an earlier process left the desired state', async () => {
-    const first = new World();
-    first.addServices(0, 50);
-    await first.start();
-    await first.stop();
-    const { writes } = first.kernel;
-
-    const second = new World({}, first.kernel);
-    second.addServices(0, 50);
-    await second.start();
-    expect(second.sync.inForce.size).toBe(50);
-    expect(first.kernel.writes).toBe(writes);
-    await second.stop();
-  });
-
   it('keeps the order of endpoints in the kernel, and desires that of the cluster', async () => {
     const first = new World();
     first.setService(webService('web', 1));
@@ -201,36 +186,6 @@ describe('a normal sync', () => {
     world.setEndpoints('web-0', '10.244.0.0');
     await quiet();
     expect(world.kernel.commits).toBe(commits);
-  });
-
-  it('applies a change when idle immediately and the next one after the minimum period', async () => {
-    const world = new World({ minSyncPeriodMs: 1000 });
-    world.addServices(0, 2);
-    await world.start();
-    await world.clock.pass(5000);
-    const { commits } = world.kernel;
-    world.setEndpoints('web-0', '10.244.9.1');
-    await quiet();
-    expect(world.kernel.commits).toBe(commits + 1);
-    world.setEndpoints('web-0', '10.244.9.2');
-    world.setEndpoints('web-1', '10.244.9.3');
-    await world.clock.pass(999);
-    expect(world.kernel.commits).toBe(commits + 1);
-    await world.clock.pass(1);
-    expect(world.kernel.commits).toBe(commits + 2);
-    expect(world.forwarded).toEqual(world.wanted);
-  });
-
-  it('removes a deleted Service, and its unused objects in a later transaction', async () => {
-    const world = await started(2);
-    world.removeService('web-0');
-    await quiet();
-    expect([...world.kernel.objects.keys()]).toContain(`o ${port('web-0')}`);
-    expect([...world.kernel.objects.keys()]).not.toContain(`f ${port('web-0')}`);
-    await world.clock.pass(999);
-    expect([...world.kernel.objects.keys()]).toContain(`o ${port('web-0')}`);
-    await world.clock.pass(1001);
-    expect([...world.kernel.objects.keys()]).not.toContain(`o ${port('web-0')}`);
   });
 
   it('writes nothing for a Service that is deleted before it was processed (S35)', async () => {
