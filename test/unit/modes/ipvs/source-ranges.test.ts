@@ -89,22 +89,26 @@ describe('lists of source ranges in mode ipvs', () => {
   });
 
   it('are repaired, with their verdicts, if another program changes them', async () => {
-    const rig = await started(guarded('a', 1, '192.0.2.0/25'), guarded('b', 2, '192.0.2.0/25'));
+    const rig = await started(
+      ...[guarded('a', 1, '192.0.2.0/25'), guarded('b', 2, '192.0.2.0/25'), few('c', 3)],
+    );
     const before = rig.state();
     const at = { family: NFPROTO.IPv4, table: 'fairlead-ipvs' };
     const [set] = lists(rig);
     rig.kernel.foreign(batch({ kind: 'setFlush', ...at, set: set! }));
-    const key = Uint8Array.of(198, 51, 100, 1, 6, 0, 0, 0, 0, 80, 0, 0);
-    const verdict = Uint8Array.of(...key, ...word(VERDICT.accept), 0, 0, 0, 0);
-    const of = { ...at, set: 'firewall-ips', keyLength: 12, dataLength: 0, count: 1 };
+    const key = (host: number) => [198, 51, 100, host, 6, 0, 0, 0, 0, 80, 0, 0];
+    const verdict = [...word(VERDICT.accept), 0, 0, 0, 0];
+    const added = Uint8Array.from([1, 3].flatMap((host) => [...key(host), ...verdict]));
+    const of = { ...at, set: 'firewall-ips', keyLength: 12, dataLength: 0, count: 2 };
+    const gone = Uint8Array.from([key(1), key(2)].flat());
     rig.kernel.foreign(
       batch(
-        { kind: 'elementsDelete', ...of, shape: 0, entries: key },
-        { kind: 'elementsAdd', ...of, shape: ElementShape.verdict, entries: verdict },
+        { kind: 'elementsDelete', ...of, shape: 0, entries: gone },
+        { kind: 'elementsAdd', ...of, shape: ElementShape.verdict, entries: added },
       ),
     );
     expect(rig.state()).not.toBe(before);
-    expect(await rig.audit()).toEqual({ missing: 1, wrong: 1, unwanted: 1 });
+    expect(await rig.audit()).toEqual({ missing: 2, wrong: 1, unwanted: 2 });
     expect(rig.state()).toBe(before);
     expect(await rig.audit()).toEqual(noDrift);
   });
