@@ -19,3 +19,13 @@ function objectsIn(text: string, keyOf: (line: string) => string): Map<string, s
   }
   return found;
 }
+
+/** A text of IPv6 as it is for IPv4, where addresses and blocks are those of `at` and `block`. */
+export function asIPv4(text: string): string {
+  return text
+    .replaceAll(/\bip6\b/g, 'ip')
+    .replaceAll('ipv6_addr', 'ipv4_addr')
+    .replaceAll(/\[?fd00::(\d+):(\d+):(\d+):(\d+)\]?/g, '$1.$2.$3.$4')
+    .replaceAll(/\/(\d{2,3})\b/g, (_, bits) => `/${(Number(bits) - 64) / 2}`)
+    .replaceAll('::1/32', '127.0.0.0/8');
+}
