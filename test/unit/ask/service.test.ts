@@ -12,7 +12,6 @@ import {
   readyLocal,
   service,
   slice,
-  slicePort,
   unready,
 } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
@@ -237,19 +236,6 @@ describe('fairlead service show', () => {
       'without a ready endpoint',
       web({ '10.244.0.2': unready }),
       'Port http 80/TCP in IPv4 refuses connections: its only endpoint is not ready.',
-    ],
-    [
-      'with a port that endpoints do not have',
-      [
-        { kind: 'service', service: service() },
-        { kind: 'slice', slice: slice({ '10.244.0.2': ready }, { ports: [slicePort('web', 80)] }) },
-      ],
-      'No EndpointSlice of IPv4 has a port named "http" for TCP, they have "web" (80/TCP): targetPort may name a port that no container has.',
-    ],
-    [
-      'with policy Local inside',
-      elsewhere({ '10.244.0.2': ready }, { internalTrafficPolicy: 'Local' }),
-      'Port http 80/TCP in IPv4 drops connections: internalTrafficPolicy is Local, and its only endpoint is not on this node and ready.',
     ],
   ])('%s says so', async (_, changes, problem) => {
     await running(...changes);

@@ -227,15 +227,6 @@ describe('a conntrack cleanup', () => {
       'UDP 172.16.1.9:12999',
     ]);
   });
-
-  it('reports how many entries it checked, and which it deleted', async () => {
-    world.sync(undefined, one);
-    await world.clock.pass(0);
-    expect(world.events).toMatchObject([
-      { kind: 'reconciled', family: 'IPv4', protocol: 'UDP', examined: 2, durationMs: 0 },
-    ]);
-    expect(world.deletions).toEqual([toSecond]);
-  });
 });
 
 describe('conntrack cleanup for TCP', () => {

@@ -186,17 +186,6 @@ describe('a Service that the kernel refuses', () => {
     expect(tries).toBeLessThanOrEqual(6);
   });
 
-  it('is forgotten when it is deleted', async () => {
-    const world = new World();
-    world.kernel.refuse = refuseService('web-0');
-    world.addServices(0, 2);
-    await world.start();
-    world.removeService('web-0');
-    await world.clock.pass(5000);
-    expect([...world.sync.quarantined]).toEqual([]);
-    expect(world.kinds('restored')).toEqual([]);
-  });
-
   it('does not block the others if it cannot even be translated', async () => {
     const world = new World();
     world.addServices(0, 3);

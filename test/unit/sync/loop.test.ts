@@ -197,15 +197,6 @@ describe('a normal sync', () => {
     expect(world.kernel.writes).toBe(writes);
   });
 
-  it('follows a change of the environment', async () => {
-    const world = new World();
-    await world.start();
-    world.environment = { ...world.environment, serviceCIDRs: [cidr('10.96.0.0/16')] };
-    world.loop.wake();
-    await quiet();
-    expect(world.kernel.objects.get('fixed')).toBe('cidrs 1');
-  });
-
   it('follows a change of the node that makes Services dirty', async () => {
     const world = new World();
     world.setService(webService('web', 1, { externalIPs: [address('192.0.2.1')] }));

@@ -20,7 +20,10 @@ async function played(options: Options, ...served: Parameters<Stage['play']>): P
   return kernel;
 }
 
-const rules = async (options: Options) => (await played(options)).ruleset();
+/** The chains alone: packets fill no set, and the others hold what is compared below. */
+async function rules(options: Options): Promise<string> {
+  return (await played(options)).ruleset().replace(/^.*?(?=^ {2}chain )/ms, '');
+}
 
 it('rules', async () => {
   await expect(await rules({})).toMatchFileSnapshot('golden/rules.txt');
