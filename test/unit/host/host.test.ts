@@ -18,7 +18,7 @@ import { keysOf } from '../../../src/state/node-sockets.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import { systemClock } from '../../../src/time/clock.ts';
 import { address, cidr, node, ready, service, slice, takeChanged } from '../state/build.ts';
-import { machine } from './machine.ts';
+import { machine, settings } from './machine.ts';
 
 const anyAddress = address('0.0.0.0');
 
@@ -138,17 +138,8 @@ describe('the most endpoints of a frontend', () => {
       const facts = new NodeFacts({
         mode: { name: mode },
         settings: {
-          bindAddress: anyAddress,
-          clusterCIDR: [],
-          nodePortAddresses: { kind: 'all' },
-          featureGates: {},
-          externalIPs: { cidrs: [], namespaces: [] },
-          healthzBindAddress: undefined,
-          metricsBindAddress: undefined,
-          readBindAddress: undefined,
+          ...settings,
           serviceLimits: { ...noLimits, frontendEndpoints, namespaceFactor: 1 },
-          serviceProxyName: '',
-          healthzNodeShutdown: false,
         },
         state: new ClusterState(),
         interfaces: () => [],
@@ -165,16 +156,11 @@ describe('the environment from this node', () => {
     const facts = new NodeFacts({
       mode: nftablesMode,
       settings: {
-        bindAddress: anyAddress,
-        clusterCIDR: [],
+        ...settings,
         nodePortAddresses: { kind: 'listed', cidrs: [cidr('10.0.0.0/8')], primary: false },
         featureGates: { AllowServiceExternalIPs: false },
-        externalIPs: { cidrs: [], namespaces: [] },
         healthzBindAddress: { address: address('0.0.0.0'), port: 10256 },
         metricsBindAddress: { address: address('127.0.0.1'), port: 10249 },
-        readBindAddress: undefined,
-        serviceLimits: { ...noLimits, namespaceFactor: 1 },
-        serviceProxyName: '',
         healthzNodeShutdown: true,
       },
       state,
@@ -211,17 +197,8 @@ describe('the addresses that accept node ports at connect time', () => {
     const facts = new NodeFacts({
       mode: nftablesMode,
       settings: {
-        bindAddress: anyAddress,
-        clusterCIDR: [],
+        ...settings,
         nodePortAddresses,
-        featureGates: {},
-        externalIPs: { cidrs: [], namespaces: [] },
-        healthzBindAddress: undefined,
-        metricsBindAddress: undefined,
-        readBindAddress: undefined,
-        serviceLimits: { ...noLimits, namespaceFactor: 1 },
-        serviceProxyName: '',
-        healthzNodeShutdown: false,
       },
       state: new ClusterState(),
       interfaces: () => interfaces.map(address),
@@ -263,17 +240,11 @@ describe('the claims of Services at addresses of the node', () => {
     const made = new NodeFacts({
       mode: { name: 'nftables', ...(link === undefined ? {} : { link }) },
       settings: {
-        bindAddress: anyAddress,
-        clusterCIDR: [],
+        ...settings,
         nodePortAddresses: nodePorts,
-        featureGates: {},
         externalIPs: { cidrs: cidrs.map(cidr), namespaces: [] },
         healthzBindAddress: { address: address('0.0.0.0'), port: 10256 },
         metricsBindAddress: { address: address('127.0.0.1'), port: 10249 },
-        readBindAddress: undefined,
-        serviceLimits: { ...noLimits, namespaceFactor: 1 },
-        serviceProxyName: '',
-        healthzNodeShutdown: false,
       },
       state,
       interfaces: () => interfaces().map(address),

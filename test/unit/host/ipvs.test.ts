@@ -4,10 +4,9 @@ import { NodeFacts } from '../../../src/host/node-facts.ts';
 import { type SettingChange, type SysctlObserver, setSysctls } from '../../../src/host/sysctls.ts';
 import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
 import type { Sysctl } from '../../../src/modes/sysctl.ts';
-import { noLimits } from '../../../src/state/budget.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import { address, node } from '../state/build.ts';
-import { contentOf, machineRoot } from './machine.ts';
+import { contentOf, machineRoot, settings } from './machine.ts';
 
 const vs = (name: string): string => `/proc/sys/net/ipv4/vs/${name}`;
 const all = (name: string): string => `/proc/sys/net/ipv4/conf/all/${name}`;
@@ -83,19 +82,7 @@ describe('the environment of this node in ipvs mode', () => {
     state.apply({ kind: 'node', node: node({ addresses: [address('203.0.113.7')] }) });
     const facts = new NodeFacts({
       mode: ipvsMode,
-      settings: {
-        bindAddress: address('0.0.0.0'),
-        clusterCIDR: [],
-        nodePortAddresses: { kind: 'all' },
-        featureGates: {},
-        externalIPs: { cidrs: [], namespaces: [] },
-        healthzBindAddress: { address: address('0.0.0.0'), port: 10256 },
-        metricsBindAddress: { address: address('127.0.0.1'), port: 10249 },
-        readBindAddress: undefined,
-        serviceLimits: { ...noLimits, namespaceFactor: 1 },
-        serviceProxyName: '',
-        healthzNodeShutdown: false,
-      },
+      settings,
       state,
       interfaces: () => ['127.0.0.1', '10.0.0.5', '::1', 'fe80::1', 'fd00::5'].map(address),
     });

@@ -4,6 +4,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { type FolderFiles, type HostFiles, hostFiles } from '../../../src/host/files.ts';
+import type { NodeFactsSettings } from '../../../src/host/node-facts.ts';
+import { noLimits } from '../../../src/state/budget.ts';
+import { address } from '../state/build.ts';
 
 /** With these files; undefined = not there. */
 export function machine(contents: Readonly<Record<string, string | undefined>>): HostFiles {
@@ -36,3 +39,18 @@ export function filesOf(contents: Readonly<Record<string, string>>): FolderFiles
     },
   };
 }
+
+/** Where nothing is asked for. */
+export const settings = {
+  bindAddress: address('0.0.0.0'),
+  clusterCIDR: [],
+  nodePortAddresses: { kind: 'all' },
+  featureGates: {},
+  externalIPs: { cidrs: [], namespaces: [] },
+  healthzBindAddress: undefined,
+  metricsBindAddress: undefined,
+  readBindAddress: undefined,
+  serviceLimits: { ...noLimits, namespaceFactor: 1 },
+  serviceProxyName: '',
+  healthzNodeShutdown: false,
+} as const satisfies NodeFactsSettings;

@@ -32,22 +32,3 @@ test('a probe finds the scheduler where another probe deletes its virtual servic
   };
   expect(await ipvsMode.probe(kernel)).toEqual([]);
 });
-
-test.each([
-  ['4.19.0', true],
-  ['5.8.18', true],
-  ['5.9.0', false],
-  ['6.1.0-32-amd64', false],
-])('sysctls of Linux %s include that of ports that clients use again: %s', (kernel, isOld) => {
-  const names = (strictARP: boolean): string[] =>
-    ipvsMode.sysctls!({ strictARP, kernel }).map(({ path, value }) => {
-      return `${path.replace('/proc/sys/net/ipv4/', '')}=${value}`;
-    });
-  const plain = [
-    'vs/conntrack=1',
-    ...(isOld ? ['vs/conn_reuse_mode=0'] : []),
-    ...['vs/expire_nodest_conn=1', 'vs/expire_quiescent_template=1', 'ip_forward=1'],
-  ];
-  expect(names(false)).toEqual(plain);
-  expect(names(true)).toEqual([...plain, 'conf/all/arp_ignore=1', 'conf/all/arp_announce=2']);
-});
