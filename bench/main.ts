@@ -36,6 +36,7 @@ import { loading } from './loading.ts';
 import { manifests } from './manifests.ts';
 import { memory } from './memory.ts';
 import { path } from './path.ts';
+import { portRanges } from './port-ranges.ts';
 import { probes } from './probes.ts';
 import { reading } from './reading.ts';
 import { repair } from './repair.ts';
@@ -89,6 +90,7 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   'ipvs-resets': ipvsResets,
   repair,
   'source-ranges': sourceRanges,
+  'port-ranges': portRanges,
   reading,
   'api-start': apiStart,
   'api-change': apiChange,
