@@ -62,6 +62,7 @@ export interface ProxySettings {
   };
   readonly serviceMetrics?: boolean;
   readonly healthzNodeShutdown?: boolean;
+  readonly healthzNetwork?: boolean;
   /** Of the product. */
   readonly connectTime?: 'off' | 'host' | 'all';
   readonly connectTimeExcludedPods?: string;

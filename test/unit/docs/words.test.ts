@@ -12,7 +12,7 @@ const usual = 1700;
 const total = 88_410;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
-  'bench/README.md': 2780,
+  'bench/README.md': 2790,
   'docs/api.md': 3280,
   'docs/balancing.md': 1730,
   'docs/configuration.md': 3230,

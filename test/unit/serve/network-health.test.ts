@@ -26,7 +26,7 @@ function world(
       return random;
     }
   })();
-  const seen = { health: { isCutOff: false }, silent: new Set(silent), tried: new Set<string>() };
+  const seen = { health: { isCutOff: false }, silent: new Set(silent), tried: [] as string[] };
   const logged: string[] = [];
   const log = {
     info: (text: string) => logged.push(text),
@@ -37,7 +37,7 @@ function world(
     config: { clusterCIDR: [cidr('10.0.0.0/8')] },
     http: { changed: () => {} },
     isAnswered: async ({ address, port }) => {
-      seen.tried.add(`${address}:${port}`);
+      seen.tried.push(`${address}:${port}`);
       return !seen.silent.has(address);
     },
   });
@@ -74,7 +74,7 @@ it('is cut off once endpoints of two nodes and namespaces have not answered thre
     'No endpoint of another node answers',
     'Endpoints of other nodes answer again',
   ]);
-  expect([...seen.tried].sort()).toEqual([`${a}:8080`, `${b}:8080`]);
+  expect([...new Set(seen.tried)].sort()).toEqual([`${a}:8080`, `${b}:8080`]);
   await stop();
 });
 
@@ -123,5 +123,19 @@ it.each([
   silence(a, b);
   await pass(20);
   expect(seen.health.isCutOff).toBe(false);
+  await stop();
+});
+
+it('tries sixteen endpoints again, and four others, at a time', async () => {
+  const names = Array.from({ length: 40 }, (_, i) => `${i}`);
+  const endpoints = names.map((i) => [
+    `a${i}/web`,
+    { ip: `10.0.4.${i}`, node: [{ node: i, zone: '' }] },
+  ]);
+  const { pass, seen, stop } = world(Object.fromEntries(endpoints));
+  await pass(100);
+  seen.tried.length = 0;
+  await pass(1);
+  expect(seen.tried).toHaveLength(20);
   await stop();
 });
