@@ -204,18 +204,18 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/conntrack': 1170,
   'src/failure-detection': 1590,
   'src/fast-path': 610,
-  'src/host': 2670,
+  'src/host': 2704,
   'src/kernel': 6450,
   'src/modes': 14_540,
   'src/net': 1470,
-  'src/serve': 15_040,
+  'src/serve': 15_246,
   'src/source': 8820,
   'src/state': 6422,
   'src/sync': 4640,
   'src/takeover': 1340,
   'src/time': 440,
   'src/tools': 5880,
-  test: 119_877,
+  test: 119_940,
 };
 
 describe('budgets', () => {

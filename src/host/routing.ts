@@ -7,23 +7,30 @@ import {
   cidrContains,
   type Family,
   families,
+  formatAddress,
+  parseAddress,
 } from '../net/address.ts';
 import type { ReadableFiles } from './files.ts';
 import { type FindRoutes, routesTo } from './reach.ts';
 
 export interface Routing {
   readonly find: FindRoutes;
-  /** The text of the file for the family; undefined: it cannot be read, or is too long. */
-  readonly read: (family: Family) => Promise<string | undefined>;
+  /** The text of the file; undefined: it cannot be read, or is too long. */
+  readonly read: (of: keyof typeof files) => Promise<string | undefined>;
 }
 
-const files = { IPv4: '/proc/net/route', IPv6: '/proc/net/ipv6_route' } as const;
+/** Of routes by family, and of the machines on links. IPv6 has no such file of those. */
+const files = {
+  IPv4: '/proc/net/route',
+  IPv6: '/proc/net/ipv6_route',
+  neighbours: '/proc/net/arp',
+} as const;
 
 /** Some 8,000 routes of IPv4. */
 const bytesMax = 1 << 20;
 const bytesAtOnce = 1 << 14;
 
-export const routing: Routing = { find: routesTo, read: (family) => readBounded(files[family]) };
+export const routing: Routing = { find: routesTo, read: (of) => readBounded(files[of]) };
 
 async function readBounded(path: string): Promise<string | undefined> {
   const file = await open(path).catch(() => undefined);
@@ -45,11 +52,13 @@ async function readBounded(path: string): Promise<string | undefined> {
 }
 
 /** A block of addresses, and whether packets to it are dropped or rejected. */
-interface RouteEntry {
+export interface RouteEntry {
   readonly family: Family;
   /** In network order, a character for each byte. */
   readonly block: string;
   readonly prefixLength: number;
+  /** The machine that packets are sent to, as `block`; empty: the destination itself. */
+  readonly gateway: string;
   /** `*` or `lo` where packets do not leave. */
   readonly device: string;
   readonly isDead: boolean;
@@ -64,15 +73,22 @@ export function parseRoute(family: Family, line: string): RouteEntry | undefined
 
 /** Of type blackhole, unreachable, prohibit or throw: without a device (fib_route_seq_show). */
 function parseIPv4(line: string): RouteEntry | undefined {
-  const [device = '', destination = '', , , , , , mask = ''] = line.split('\t');
-  if (!word.test(destination) || !word.test(mask)) return undefined;
+  const [device = '', destination = '', via = '', , , , , mask = ''] = line.split('\t');
+  if (![destination, via, mask].every((one) => word.test(one))) return undefined;
   const prefixLength = bitsOf(Number.parseInt(mask, 16));
-  // The kernel prints both as numbers of its own byte order: on machines of ours, the last first.
-  const block = Buffer.from(destination, 'hex').reverse().toString('latin1');
-  return { family: 'IPv4', block, prefixLength, device, isDead: device === '*', hasSource: false };
+  const [block, hop] = [destination, via].map(latin1Of);
+  const gateway = hop === noHop ? '' : hop!;
+  const way = { gateway, device, isDead: device === '*', hasSource: false };
+  return { family: 'IPv4', block: block!, prefixLength, ...way };
 }
 
 const word = /^[0-9A-F]{8}$/;
+const noHop = '\0\0\0\0';
+
+/** The kernel prints numbers of its own byte order: on machines of ours, the last byte first. */
+function latin1Of(hexadecimal: string): string {
+  return Buffer.from(hexadecimal, 'hex').reverse().toString('latin1');
+}
 
 function bitsOf(mask: number): number {
   let bits = 0;
@@ -92,10 +108,56 @@ function parseIPv6(line: string): RouteEntry | undefined {
     family: 'IPv6',
     block: Buffer.from(destination, 'hex').toString('latin1'),
     prefixLength: Number.parseInt(length, 16),
+    gateway: '',
     device: columns.at(-1)!,
     isDead: (Number.parseInt(flags, 16) & rejects) !== 0,
     hasSource: sourceLength !== '00',
   };
+}
+
+/** Machines of IPv4 that do not answer on their link, by address, with the link. */
+export type DeadHops = ReadonlyMap<string, string>;
+const noHops: DeadHops = new Map();
+
+/** Those for which the kernel asks in vain (ATF_COM is missing), in the text of the file. */
+export function deadHopsIn(neighbours = ''): DeadHops {
+  const lines = neighbours.split('\n').map((line) => line.split(/ +/));
+  const dead = lines.filter(([, , flags]) => flags !== undefined && (Number(flags) & 2) === 0);
+  return new Map(
+    dead.map(([address = '', , , , , device = '']) => {
+      return [Buffer.from(parseAddress(address)?.bytes ?? []).toString('latin1'), device];
+    }),
+  );
+}
+
+/** The routes of a family that are for all senders, one for each block. */
+export interface Routes {
+  readonly all: readonly RouteEntry[];
+  /** The most specific one to the address at character `at` of a text. */
+  readonly find: (latin1: string, at: number) => RouteEntry | undefined;
+}
+
+export function routesFrom(family: Family, entries: Iterable<RouteEntry>): Routes {
+  const lengths = new Map<number, Map<string, RouteEntry>>();
+  for (const entry of entries) {
+    const { block, hasSource, prefixLength } = entry;
+    if (hasSource || entry.family !== family) continue;
+    const blocks = lengths.get(prefixLength) ?? new Map<string, RouteEntry>();
+    lengths.set(prefixLength, blocks);
+    const prefix = prefixOf(block, prefixLength);
+    if (blocks.get(prefix)?.isDead !== false) blocks.set(prefix, entry);
+  }
+  const longestFirst = Array.from(lengths).sort(([a], [b]) => b - a);
+  const size = addressBytes[family];
+  const find: Routes['find'] = (latin1, at) => {
+    const address = latin1.slice(at, at + size);
+    for (const [length, blocks] of longestFirst) {
+      const found = blocks.get(prefixOf(address, length));
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  };
+  return { all: longestFirst.flatMap(([, blocks]) => [...blocks.values()]), find };
 }
 
 /** Whether packets to the address at character `at` of a text may have no way. */
@@ -105,30 +167,29 @@ export type IsSuspect = (latin1: string, at: number) => boolean;
  * Compares addresses with the routes of a family. A suspect may still be reached, by tables that
  * the file does not have. Undefined: there are no suspects.
  */
-export function suspectsOf(family: Family, entries: Iterable<RouteEntry>): IsSuspect | undefined {
-  const lengths = new Map<number, Map<string, boolean>>();
-  for (const { block, hasSource, isDead, prefixLength } of entries) {
-    if (hasSource) continue;
-    const blocks = lengths.get(prefixLength) ?? new Map<string, boolean>();
-    lengths.set(prefixLength, blocks);
-    const prefix = prefixOf(block, prefixLength);
-    blocks.set(prefix, isDead && blocks.get(prefix) !== false);
-  }
-  const hasDefault = lengths.get(0)?.get('') === false;
-  const isAnyDead = Array.from(lengths.values()).some((blocks) =>
-    [...blocks.values()].includes(true),
-  );
-  if (hasDefault && !isAnyDead) return undefined;
-  const longestFirst = Array.from(lengths).sort(([a], [b]) => b - a);
+export function suspectsOf(
+  family: Family,
+  { all, find }: Routes,
+  dead: DeadHops = noHops,
+): IsSuspect | undefined {
   const size = addressBytes[family];
+  const hasDefault = all.some(({ isDead, prefixLength }) => prefixLength === 0 && !isDead);
+  if (hasDefault && dead.size === 0 && !all.some(({ isDead }) => isDead)) return undefined;
   return (latin1, at) => {
-    const address = latin1.slice(at, at + size);
-    for (const [length, blocks] of longestFirst) {
-      const isDead = blocks.get(prefixOf(address, length));
-      if (isDead !== undefined) return isDead;
-    }
-    return true;
+    const { gateway, isDead } = find(latin1, at) ?? { gateway: '', isDead: true };
+    return isDead || (dead.size > 0 && dead.has(gateway || latin1.slice(at, at + size)));
   };
+}
+
+/** The machine on the way, or the address itself, that does not answer, if one is known. */
+export function deadHopTo(address: string, { find }: Routes, dead: DeadHops): string | undefined {
+  const hop = find(address, 0)?.gateway || address;
+  const device = dead.get(hop);
+  if (device === undefined) return undefined;
+  const name = formatAddress(Buffer.from(hop, 'latin1'));
+  const what =
+    hop === address ? 'no machine has its address' : `its next hop ${name} does not answer`;
+  return `${what} on ${device} (ip neigh show ${name})`;
 }
 
 /** Whether it leads to a device, and is for addresses of these blocks alone. */

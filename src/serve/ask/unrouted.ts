@@ -1,14 +1,20 @@
 /**
- * Endpoints to which this node has no route, or one that drops packets. They are looked for when
- * answers and metrics ask, not more often than every few seconds; never for a packet or a change.
+ * Endpoints to which this node has no route, one that drops packets, or one to a machine that does
+ * not answer on its link. They are looked for when answers and metrics ask, not more often than
+ * every few seconds; never for a packet or a change.
  */
 
 import { type Route, routeWords } from '../../host/reach.ts';
 import {
+  type DeadHops,
+  deadHopsIn,
+  deadHopTo,
   type IsSuspect,
   leadsInto,
   parseRoute,
+  type RouteEntry,
   type Routing,
+  routesFrom,
   suspectsOf,
 } from '../../host/routing.ts';
 import {
@@ -29,8 +35,11 @@ import type { Problem } from './problem.ts';
 
 type Failure = Exclude<Route, 'found'>;
 
-/** By address, in network order, a character for each byte; a value that is replaced on change. */
-type Unrouted = ReadonlyMap<string, Failure>;
+/**
+ * Why not, by address, in network order, a character for each byte: as the kernel finds it, or in
+ * words. A value that is replaced on change.
+ */
+type Unrouted = ReadonlyMap<string, string>;
 
 interface Options {
   readonly clock: Pick<Clock, 'now' | 'turn'>;
@@ -46,14 +55,16 @@ interface Routes {
   readonly isSuspect: IsSuspect | undefined;
   /** Those to which routes to this node's podCIDRs lead. */
   readonly podDevices: ReadonlySet<string>;
-  /** As they were then. */
-  readonly podCIDRs: string;
+  readonly ways: ReturnType<typeof routesFrom>;
+  /** This Node's podCIDRs and `DeadHops`, as they were then. */
+  readonly others: string;
 }
 
 const noRoutes: Routes = {
   ...{ text: undefined, isSuspect: undefined },
-  ...{ podDevices: new Set(), podCIDRs: '' },
+  ...{ podDevices: new Set(), ways: routesFrom('IPv4', []), others: '' },
 };
+const noHops: DeadHops = new Map();
 
 /** How long a search serves, and the shortest pause after it, in multiples of its duration. */
 const kept = { keepMs: 5000, restFactor: 50 } as const;
@@ -81,6 +92,9 @@ export class UnroutedEndpoints implements ServiceFollower {
   readonly #suspected = new Set<string>();
   /** Services that were resolved since they were compared with those. */
   readonly #resolved = new Set<string>();
+  /** A search finds suspects; those of two searches in a row are certain. */
+  #suspectHops = noHops;
+  #deadHops = noHops;
   #found: Unrouted = new Map();
   readonly refresh: Refresh;
 
@@ -116,6 +130,9 @@ export class UnroutedEndpoints implements ServiceFollower {
     const { routing, state } = this.#options;
     if (routing === undefined) return;
     const pacer = answerPacer(this.#options);
+    const hops = deadHopsIn(await routing.read('neighbours'));
+    this.#deadHops = new Map([...hops].filter(([hop]) => this.#suspectHops.has(hop)));
+    this.#suspectHops = hops;
     let isNew = false;
     for (const family of families) isNew = (await this.#read(family, routing, pacer)) || isNew;
     if (isNew) {
@@ -123,15 +140,17 @@ export class UnroutedEndpoints implements ServiceFollower {
       for (const key of state.serviceKeys()) this.resolved(key);
     }
     await this.#compare(pacer);
-    const found = new Map<string, Failure>();
+    const found = new Map<string, string>();
     for (const family of families) {
       const suspects = [...(await this.#suspects(family, pacer))];
       for (let i = 0; i < suspects.length; i += askedAtOnce) {
         const some = suspects.slice(i, i + askedAtOnce);
         const routes = await routing.find(some.map(textOf), family);
         for (const [j, latin1] of some.entries()) {
-          const route = routes[j]!;
-          if (route !== 'found') found.set(latin1, route);
+          const { ways } = this.#routes[family];
+          const hop = routes[j] === 'found' && deadHopTo(latin1, ways, this.#deadHops);
+          const why = hop || routes[j]!;
+          if (why !== 'found') found.set(latin1, why);
         }
         if (pacer.due) await pacer.rest();
       }
@@ -143,9 +162,11 @@ export class UnroutedEndpoints implements ServiceFollower {
   async #read(family: Family, { read }: Routing, pacer: Pacer): Promise<boolean> {
     const text = await read(family);
     const podCIDRs = this.#options.state.node?.podCIDRs.join() ?? '';
+    const dead = family === 'IPv4' ? this.#deadHops : noHops;
+    const others = `${podCIDRs} ${[...dead].join()}`;
     const before = this.#routes[family];
-    if (text === before.text && podCIDRs === before.podCIDRs) return false;
-    const entries = [];
+    if (text === before.text && others === before.others) return false;
+    const entries: RouteEntry[] = [];
     const podDevices = new Set<string>();
     const blocks = podCIDRs.split(',').flatMap((one) => parseCIDR(one) ?? []);
     for (const line of (text ?? '').split('\n')) {
@@ -154,8 +175,9 @@ export class UnroutedEndpoints implements ServiceFollower {
       if (entry !== undefined && leadsInto(entry, blocks)) podDevices.add(entry.device);
       if (pacer.due) await pacer.rest();
     }
-    const isSuspect = text === undefined ? undefined : suspectsOf(family, entries);
-    this.#routes[family] = { text, isSuspect, podDevices, podCIDRs };
+    const ways = routesFrom(family, entries);
+    const isSuspect = text === undefined ? undefined : suspectsOf(family, ways, dead);
+    this.#routes[family] = { text, isSuspect, podDevices, ways, others };
     return true;
   }
 
@@ -237,9 +259,9 @@ export class UnroutedEndpoints implements ServiceFollower {
 }
 
 /** `endpoint`: its address, in text. */
-export function unroutedText(endpoint: string, route: Failure): string {
-  const why = `${routeWords[route]} (ip route get ${endpoint})`;
-  return `Packets do not get to endpoint ${endpoint}: ${why}.`;
+export function unroutedText(endpoint: string, why: string): string {
+  const words = why in routeWords && `${routeWords[why as Failure]} (ip route get ${endpoint})`;
+  return `Packets do not get to endpoint ${endpoint}: ${words || why}.`;
 }
 
 function textOf(latin1: string): string {

@@ -30,16 +30,18 @@ export function changesOf(manifests: string): Change[] {
   });
 }
 
-/** /proc/net/route with one to pods, a default one, unless an address has none, and these. */
+/** /proc/net/route: to pods, by 192.168.7.8 to all, unless an address has none, and these. */
 export function routesText(routes: Readonly<Record<string, Route>>): string {
   const ways = Object.entries(routes);
-  const line = (device: string, destination: string, mask = 'FFFFFFFF') =>
-    [device, destination, '00000000', '0001', 0, 0, 0, mask, 0, 0, 0].join('\t');
+  const line = (device: string, destination: string, mask = 'FFFFFFFF', hop = '00000000') =>
+    [device, destination, hop, '0001', 0, 0, 0, mask, 0, 0, 0].join('\t');
   const hex = (address: string) =>
     Buffer.from(parseAddress(address)!.bytes).reverse().toString('hex').toUpperCase();
   return [
     'Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT',
-    ...(ways.some(([, way]) => way === 'no_route') ? [] : [line('eth0', '00000000', '00000000')]),
+    ...(ways.some(([, way]) => way === 'no_route')
+      ? []
+      : [line('eth0', '00000000', '00000000', hex('192.168.7.8'))]),
     line('cni0', hex('10.244.0.0'), '00FFFFFF'),
     ...ways.flatMap(([to, way]) => (way === 'no_route' ? [] : [line('*', hex(to))])),
   ].join('\n');
@@ -70,7 +72,8 @@ export async function startedWith({
     host: { ...filesOf(host), write: () => {} },
     routing: {
       find: async (addresses) => addresses.map((address) => routes[address] ?? 'found'),
-      read: async (family) => (family === 'IPv4' ? routesText(routes) : undefined),
+      read: async (of) =>
+        ({ IPv4: routesText(routes), IPv6: undefined, neighbours: host['/proc/net/arp'] })[of],
     },
   });
   await kernel?.(app.kernel);

@@ -16,6 +16,7 @@ function nodeWith(
   endpoints: readonly string[],
   routes: Record<string, Route>,
   others: Readonly<Record<string, string>> = {},
+  arp?: string[],
 ) {
   const state = new ClusterState();
   state.apply({ kind: 'service', service: service() });
@@ -32,7 +33,8 @@ function nodeWith(
     clock: { now: () => nowMs, turn: async () => {} },
     state,
     routing: {
-      read: async (family) => (family === 'IPv4' ? routesText(routes) : undefined),
+      read: async (of) =>
+        ({ IPv4: routesText(routes), IPv6: undefined, neighbours: arp?.join('\n') })[of],
       find: async (addresses) => {
         asked.push(...addresses);
         return addresses.map((address) => routes[address] ?? 'found');
@@ -96,6 +98,28 @@ describe('endpoints without a route', () => {
     const { foundAfter, asked } = nodeWith(['10.0.0.1', '10.0.0.2'], { '10.0.0.1': 'no_route' });
     expect((await foundAfter(0)).size).toBe(1);
     expect(asked).toEqual(['10.0.0.1', '10.0.0.2']);
+  });
+
+  it('have a next hop that the kernel asks for in vain, twice in a row', async () => {
+    const title = 'IP address HW type Flags HW address Mask Device';
+    const entry = (ip: string, flags: string) =>
+      `${ip}   0x1   ${flags}   00:00:00:00:00:00   *   eth0`;
+    const [dead, alive] = [entry('192.168.7.8', '0x0'), entry('192.168.7.8', '0x2')];
+    const arp = [title, dead, entry('10.244.0.9', '0x0')];
+    const all = ['10.244.1.6', '10.244.0.7', '10.244.0.9'];
+    const { asked, foundAfter } = nodeWith(all, {}, {}, arp);
+    const found = async () => [...(await foundAfter(5000)).values()];
+    expect(await found()).toEqual([]);
+    expect(await found()).toEqual([
+      'its next hop 192.168.7.8 does not answer on eth0 (ip neigh show 192.168.7.8)',
+      'no machine has its address on eth0 (ip neigh show 10.244.0.9)',
+    ]);
+    expect(asked).toEqual(['10.244.1.6', '10.244.0.9']);
+    arp.splice(1, 2, alive);
+    expect(await found()).toEqual([]);
+    arp[1] = dead;
+    expect(await found()).toEqual([]);
+    expect(await found()).toHaveLength(1);
   });
 
   it('are 200 at most', async () => {

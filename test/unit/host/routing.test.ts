@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { leadsInto, parseRoute, suspectsOf } from '../../../src/host/routing.ts';
+import { leadsInto, parseRoute, routesFrom, suspectsOf } from '../../../src/host/routing.ts';
 import { type Family, parseCIDR } from '../../../src/net/address.ts';
 import { address } from '../state/build.ts';
 
@@ -24,7 +24,7 @@ const ipv6Default = `${zero} 00 ${zero} 00 fe80000000000000000000000000001 00000
 
 function judged(family: Family, lines: readonly string[], ...texts: readonly string[]) {
   const entries = lines.flatMap((line) => parseRoute(family, line) ?? []);
-  const isSuspect = suspectsOf(family, entries);
+  const isSuspect = suspectsOf(family, routesFrom(family, entries));
   if (isSuspect === undefined) return undefined;
   return texts.filter((text) => {
     return isSuspect(`xy${Buffer.from(address(text).bytes).toString('latin1')}`, 2);
