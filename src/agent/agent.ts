@@ -21,6 +21,7 @@ import { StoppedClients } from '../serve/ask/foreign-rules/stopped-clients.ts';
 import { Askers } from '../serve/ask/lookups.ts';
 import { MachineFindings } from '../serve/ask/machine-findings.ts';
 import { ProblemIndex } from '../serve/ask/problem-index.ts';
+import { SecondProxy } from '../serve/ask/second-proxy.ts';
 import type { ServiceRows } from '../serve/ask/service-rows.ts';
 import { SliceSurvey } from '../serve/ask/slice-survey.ts';
 import { TakenNodePorts } from '../serve/ask/taken-node-ports.ts';
@@ -78,6 +79,7 @@ export class Agent implements AgentState, HealthInput {
   readonly eventHistory: EventHistory;
   readonly foreignRules: ForeignRules;
   readonly machine: MachineFindings;
+  readonly secondProxy: SecondProxy;
   readonly sliceSurvey: SliceSurvey;
   readonly stoppedClients: StoppedClients;
   readonly takenNodePorts: TakenNodePorts;
@@ -137,6 +139,7 @@ export class Agent implements AgentState, HealthInput {
     this.counters = new ServiceCounters(this);
     this.problemIndex = new ProblemIndex(this);
     this.conntrack = new RecentDumps(conntrack, clock);
+    this.secondProxy = new SecondProxy(this);
     this.sliceSurvey = new SliceSurvey(this);
     this.takenNodePorts = new TakenNodePorts(this);
     this.unanswered = new UnansweredEndpoints(this);
@@ -179,8 +182,9 @@ export class Agent implements AgentState, HealthInput {
 
   get findings(): AgentState['findings'] {
     const found = findingsOf(this.config, this.#checked(this.#ownNode));
-    const { connectionLimits, machine, sliceSurvey, stoppedClients } = this;
-    const others = [sliceSurvey, stoppedClients, connectionLimits].flatMap((one) => one.findings);
+    const { connectionLimits, machine, secondProxy, sliceSurvey, stoppedClients } = this;
+    const sources = [secondProxy, sliceSurvey, stoppedClients, connectionLimits];
+    const others = sources.flatMap((one) => one.findings);
     return [...found, ...machine.found, ...others];
   }
 

@@ -17,25 +17,21 @@ export type IptablesTable = (typeof iptablesTables)[number];
  */
 export const ownChain = 'KUBE-HAIRPIN';
 
+/** By this chain its iptables mode notices that others flush tables. */
+export const canary = 'KUBE-PROXY-CANARY';
+
 /** Chains of its iptables mode and of ours; some of them its ipvs mode has too. */
 const chains: Readonly<Record<IptablesTable, readonly string[]>> = {
-  nat: [
-    'KUBE-SERVICES',
-    'KUBE-NODEPORTS',
-    'KUBE-POSTROUTING',
-    'KUBE-MARK-MASQ',
-    'KUBE-PROXY-CANARY',
-    ownChain,
-  ],
+  nat: ['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-POSTROUTING', 'KUBE-MARK-MASQ', canary, ownChain],
   filter: [
     'KUBE-SERVICES',
     'KUBE-EXTERNAL-SERVICES',
     'KUBE-NODEPORTS',
     'KUBE-FORWARD',
     'KUBE-PROXY-FIREWALL',
-    'KUBE-PROXY-CANARY',
+    canary,
   ],
-  mangle: ['KUBE-PROXY-CANARY'],
+  mangle: [canary],
 };
 
 /** Chains of its ipvs mode only. */

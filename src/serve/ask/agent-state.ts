@@ -32,6 +32,7 @@ import type { StoppedClients } from './foreign-rules/stopped-clients.ts';
 import type { Askers } from './lookups.ts';
 import type { MachineFindings } from './machine-findings.ts';
 import type { KnownProblems } from './problem.ts';
+import type { SecondProxy } from './second-proxy.ts';
 import type { ServiceRows } from './service-rows.ts';
 import type { SliceSurvey } from './slice-survey.ts';
 import type { TakenNodePorts } from './taken-node-ports.ts';
@@ -53,6 +54,7 @@ export interface AgentState {
   /** What other programs have in the kernel that stops packets. */
   readonly foreignRules: Pick<ForeignRules, 'found' | 'obstacles' | 'refresh'>;
   readonly serviceHealth: Pick<ServiceHealth, 'failureOf'>;
+  readonly secondProxy: Pick<SecondProxy, 'refresh'>;
   readonly sliceSurvey: Pick<SliceSurvey, 'problems' | 'refresh'>;
   readonly stoppedClients: Pick<StoppedClients, 'refresh'>;
   readonly takenNodePorts: Pick<TakenNodePorts, 'problems' | 'refresh'>;

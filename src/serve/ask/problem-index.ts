@@ -25,7 +25,7 @@ const laterMs = 500;
  */
 const firstPatienceMs = 0.1;
 
-type Known = ProblemFacts & Pick<AgentState, 'machine' | 'stoppedClients'>;
+type Known = ProblemFacts & Pick<AgentState, 'machine' | 'secondProxy' | 'stoppedClients'>;
 
 export class ProblemIndex implements KnownProblems {
   readonly #known: Known;
@@ -95,7 +95,7 @@ export class ProblemIndex implements KnownProblems {
 
   async #catchUp(): Promise<void> {
     const { connectionLimits, counters, foreignRules, machine, sliceSurvey, state } = this.#known;
-    const { stoppedClients, takenNodePorts, unanswered, unrouted } = this.#known;
+    const { secondProxy, stoppedClients, takenNodePorts, unanswered, unrouted } = this.#known;
     if (this.#known.engine === undefined) return;
     const isFirst = this.#surroundings === undefined;
     const patienceMs = readingPatienceMs + (isFirst ? firstPatienceMs * state.serviceCount : 0);
@@ -103,7 +103,7 @@ export class ProblemIndex implements KnownProblems {
       foreignRules.refresh(patienceMs).then(() => stoppedClients.refresh()),
       // The machine is looked at with the devices of routes.
       unrouted.refresh(patienceMs).then(() => machine.refresh()),
-      ...[sliceSurvey, takenNodePorts, unanswered].map((one) => one.refresh()),
+      ...[secondProxy, sliceSurvey, takenNodePorts, unanswered].map((one) => one.refresh()),
       connectionLimits.refusals.refresh(),
       waitedAtMost(readingPatienceMs, counters.read()),
     ]);

@@ -18,6 +18,7 @@ function indexOf(
     failureDetection: undefined,
     foreignRules,
     machine: quiet,
+    secondProxy: quiet,
     sliceSurvey: quiet,
     state,
     stoppedClients: quiet,
