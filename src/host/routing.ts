@@ -131,7 +131,7 @@ export function deadHopsIn(neighbours = ''): DeadHops {
 }
 
 /** The routes of a family that are for all senders, one for each block. */
-export interface Routes {
+interface Routes {
   readonly all: readonly RouteEntry[];
   /** The most specific one to the address at character `at` of a text. */
   readonly find: (latin1: string, at: number) => RouteEntry | undefined;

@@ -30,10 +30,13 @@ function one(
 
 const [taken, hosted] = [30_080, 30_081];
 const silent = clusterIp(50).IPv4;
+const deadHop = '192.168.10.99';
 const objects = [
   ...one(50, 'silent', { at: { IPv4: '10.244.2.77' } }),
   ...one(51, 'taken', 'pod-a', taken),
   ...one(52, 'hosted', 'pod-a', hosted),
+  ...one(53, 'refusing', 'pod-b'),
+  ...one(54, 'hopless', { at: { IPv4: '10.244.3.7' } }),
 ];
 
 test('problems names what the machine, its sockets and its connections do, until it is over', async () => {
@@ -56,8 +59,9 @@ test('problems names what the machine, its sockets and its connections do, until
     return [...proxy, ...remarks, ...ofServices];
   };
   let last: string[] = [];
-  const isSaid = async (expected: RegExp): Promise<void> => {
+  const isSaid = async (expected: RegExp, before?: () => Promise<unknown>): Promise<void> => {
     const isThere = async () => {
+      await before?.();
       last = await said();
       return last.some((text) => expected.test(text));
     };
@@ -85,6 +89,25 @@ test('problems names what the machine, its sockets and its connections do, until
   expect(await met(silent)).toEqual(['timeout']);
   await isSaid(/^silent endpoint_silent: Endpoint 10\.244\.2\.77:8080 .* seen since /);
   await run('conntrack', ['-D', '--orig-dst', silent]);
+  await isQuiet();
+
+  // Nothing listens there.
+  const refused = { protocol: 'TCP', to: { address: clusterIp(53).IPv4, port: 80 } } as const;
+  const tried = () => lab.actors['pod-a'].connect({ ...refused, timeoutMs: paced(700) }, 20);
+  await isSaid(/^refusing endpoint_silent: .* 10\.244\.1\.3:8080 .* refuses all/, tried);
+  await isQuiet();
+
+  await run('ip', ['route', 'add', '10.244.3.0/24', 'via', deadHop]);
+  expect(await met(clusterIp(54).IPv4)).not.toContain('connected');
+  await isSaid(/^hopless no_route: .* 10\.244\.3\.7: its next hop .* does not answer on /);
+  await run('ip', ['route', 'del', '10.244.3.0/24']);
+  await run('conntrack', ['-D', '--orig-dst', clusterIp(54).IPv4]);
+  await isQuiet();
+
+  // As kube-proxy does; a takeover removes it.
+  await run('nft', ['add', 'table', 'ip', 'kube-proxy']);
+  await run('nft', ['add', 'chain', 'ip', 'kube-proxy', 'services']);
+  await isSaid(/^This node: kube-proxy runs here as well: its table ip kube-proxy is there/);
   await isQuiet();
 
   // As Docker does, and as a firewall that denies a pod.

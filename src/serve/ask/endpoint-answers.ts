@@ -6,8 +6,6 @@ import { formatPortName } from '../../net/protocol.ts';
 import type { DetectionView } from '../../state/detection.ts';
 import type { Seen } from '../../state/resolve.ts';
 import { type EndpointSlice, forwardingId, type Service, serviceKey } from '../../state/types.ts';
-import { failedLeast } from '../failing-endpoints.ts';
-import { isFault, type ServiceTraffic } from '../service-counters.ts';
 import type { AgentState } from './agent-state.ts';
 import type { Problem } from './problem.ts';
 
@@ -102,29 +100,29 @@ export function silentProblems(
     unanswered,
   }: Pick<AgentState, 'counters' | 'failureDetection' | 'state' | 'unanswered'>,
   { forwarding, port }: Seen,
-  counted: readonly ServiceTraffic[] = [],
 ): Problem[] {
   const { family, key, servicePort } = forwarding;
-  const own = counted.find(
-    (one) => one.family === family && one.port === port.name && one.protocol === port.protocol,
-  );
   const id = forwardingId(family, key);
   const since = unanswered.of(id);
   const silent = new Set([
     ...failureDetection.silentIn(family, key),
     ...counters.failingIn(id),
     ...since.keys(),
-    ...(own === undefined ? [] : neverAnswered(own, forwarding)),
   ]);
   if (silent.size === 0) return [];
   const text = () => {
     const of = formatPortName(port.name, port.protocol);
     const whose = silent.size === 1 ? 'Endpoint' : 'Endpoints';
-    const verb = silent.size === 1 ? 'answers' : 'answer';
-    const [first] = [...since.values()].sort();
+    const isRefused =
+      since.size === silent.size && [...since.values()].every((one) => one.isRefused);
+    const end = silent.size === 1 ? 's' : '';
+    const what = isRefused
+      ? `refuse${end} all connections from`
+      : `answer${end} no connections from`;
+    const [first] = Array.from(since.values(), (one) => one.since).sort();
     const when = first === undefined ? '' : `, seen since ${first}`;
     const where = commonNode(state.slices(serviceKey(servicePort)), forwarding, silent);
-    return `${whose} ${namesOf([...silent])} of port ${of} ${verb} no connections from this node${when}${where}.`;
+    return `${whose} ${namesOf([...silent])} of port ${of} ${what} this node${when}${where}.`;
   };
   return [{ reason: 'endpoint_silent', text }];
 }
@@ -161,16 +159,4 @@ function nodesOf(slices: readonly EndpointSlice[], family: Family): Map<string, 
     }
   }
   return nodes;
-}
-
-/** Endpoints in use: those that have left are counted for a day, too. */
-function neverAnswered(own: ServiceTraffic, { cluster, local }: Seen['forwarding']): string[] {
-  const inUse = [...new Set([cluster, local])].flatMap((list) =>
-    Array.from({ length: list.length }, (_, i) => list.text(i)),
-  );
-  return inUse.filter((endpoint) => {
-    const outcomes = own.endpoints.get(endpoint)?.outcomes;
-    if (outcomes === undefined || outcomes.answered > 0) return false;
-    return outcomes.tried >= failedLeast && isFault(own, outcomes.reset, own.outcomes);
-  });
 }

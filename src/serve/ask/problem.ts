@@ -3,7 +3,6 @@ import type { ProblemReason } from '../../ask/problem-reasons.ts';
 import type { Excess } from '../../state/budget.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { Service } from '../../state/types.ts';
-import type { ServiceTraffic } from '../service-counters.ts';
 
 export interface Problem {
   readonly reason: ProblemReason;
@@ -17,8 +16,6 @@ export interface Subject {
   /** All ports, or those that a question is about. */
   readonly seen: readonly Seen[];
   readonly excess: readonly Excess[];
-  /** What was counted of its ports, if that was asked for. */
-  readonly counted?: readonly ServiceTraffic[];
 }
 
 /** The Services that have problems. */

@@ -66,7 +66,7 @@ export function problemsOf(known: ProblemFacts, subject: Subject): Problem[] {
  */
 export function ownProblems(known: ProblemFacts, subject: Subject): Problem[] {
   const { engine: running, foreignRules, state, unrouted } = known;
-  const { counted, excess, seen, service } = subject;
+  const { excess, seen, service } = subject;
   const slices = state.slices(service.key);
   const filled = slices.filter(({ length }) => length > 0);
   const empty = keptProblem(state, service) ?? emptyProblem(state, service);
@@ -85,7 +85,7 @@ export function ownProblems(known: ProblemFacts, subject: Subject): Problem[] {
           ...unrouted.problems(seen),
         ]),
     ...ofPorts(seen, (one) => portProblems(one, filled)),
-    ...ofPorts(seen, (one) => silentProblems(known, one, counted)),
+    ...ofPorts(seen, (one) => silentProblems(known, one)),
     ...ofPorts(seen, rangeProblems),
     ...flappingProblems(known, service.key),
     ...unknownNodeProblems(service, slices),

@@ -63,7 +63,7 @@ export async function serviceOf(agent: AgentState, query: URLSearchParams): Prom
   }
   const { excess } = resolved;
   agent.problemIndex.check({ service, seen, excess });
-  const problems = problemsOf(agent, { service, seen: asked, excess, counted: traffic });
+  const problems = problemsOf(agent, { service, seen: asked, excess });
   return {
     apiVersion,
     kind: 'Service',

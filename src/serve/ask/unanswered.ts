@@ -1,12 +1,14 @@
 /**
- * Endpoints of which connection tracking has connections and no answer. They are looked for when
- * answers and metrics ask, not more often than every two seconds; never for a packet or a change.
+ * Endpoints of which connection tracking has connections and no answer, and those that refuse all.
+ * They are looked for when answers and metrics ask, not more often than every two seconds; never
+ * for a packet or a change.
  */
 import { conntrackUse } from '../../host/conntrack.ts';
 import type { ReadableFiles } from '../../host/files.ts';
 import type { Conntrack, ConntrackRequest } from '../../kernel/conntrack.ts';
 import { IPS } from '../../kernel/conntrack-entries.ts';
 import { isKernelError, orElse } from '../../kernel/errors.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
 import type { ModeFacts } from '../../modes/mode.ts';
 import { Address, formatEndpoint } from '../../net/address.ts';
 import { addCount } from '../../net/counts.ts';
@@ -20,12 +22,14 @@ import type { Clock } from '../../time/clock.ts';
 import { inTurns } from '../../time/pacer.ts';
 import { failedLeast } from '../failing-endpoints.ts';
 import { answerPacer, type Refresh, refreshing } from './answer-pacer.ts';
+import { RefusedConnections } from './refused.ts';
 
 interface Known {
-  readonly clock: Pick<Clock, 'now' | 'turn' | 'wallMs'>;
+  readonly clock: Pick<Clock, 'after' | 'now' | 'turn' | 'wallMs'>;
   readonly conntrack: Pick<Conntrack, 'dump'>;
   readonly engine: { readonly frontends: FrontendsByFamily } | undefined;
   readonly host: ReadableFiles | undefined;
+  readonly kernel: Pick<Kernel, 'apply' | 'dump'>;
   readonly mode: Pick<ModeFacts, 'translates'>;
   /** Called when other endpoints of a Service than before do not answer. */
   readonly problemIndex: ServiceFollower;
@@ -36,6 +40,8 @@ interface Unanswered {
   readonly service: string;
   readonly endpoint: string;
   readonly forwarding: string;
+  /** It answers, and refuses them: that is certain when it is seen. */
+  readonly isRefused: boolean;
   /** When this was first seen. */
   readonly since: string;
 }
@@ -54,6 +60,7 @@ interface Suspect {
   readonly key: EndpointKey;
   readonly endpoint: string;
   readonly forwarding: Forwarding;
+  readonly isRefused: boolean;
   /** Where they were sent. */
   readonly destination: {
     readonly key: EndpointKey;
@@ -65,25 +72,29 @@ interface Suspect {
 export class UnansweredEndpoints {
   readonly #known: Known;
   readonly refresh: Refresh;
+  readonly #refused: RefusedConnections;
   /** By endpoint and Forwarding. A look finds suspects; those of two looks in a row are certain. */
   #suspects: ReadonlyMap<string, Unanswered> = new Map();
   #certain: ReadonlyMap<string, Unanswered> = new Map();
 
   constructor(known: Known) {
     this.#known = known;
+    this.#refused = new RefusedConnections(known);
     this.refresh = refreshing(known, kept, () => orElse(this.#look(), undefined, isKernelError));
   }
 
-  /** The endpoints of a Forwarding (`forwardingId`), each with the time since when. */
-  of(id: string): ReadonlyMap<string, string> {
+  /** Those of a Forwarding (`forwardingId`), by endpoint. */
+  of(id: string): ReadonlyMap<string, Pick<Unanswered, 'isRefused' | 'since'>> {
     const own = [...this.#certain.values()].filter(({ forwarding }) => forwarding === id);
-    return new Map(own.map(({ endpoint, since }) => [endpoint, since]));
+    return new Map(own.map((one) => [one.endpoint, one]));
   }
 
   async #look(): Promise<void> {
     const { engine, host, mode, problemIndex } = this.#known;
     const use = host && conntrackUse(host);
     const isReadable = mode.translates && (use === undefined || use.entries <= entriesMax);
+    const served = Object.values(engine?.frontends ?? {}).filter((one) => one.of('TCP').size > 0);
+    if (isReadable) await this.#refused.count(served.map(({ family }) => family));
     const suspects = new Map<string, Unanswered>();
     for (const frontends of isReadable ? Object.values(engine?.frontends ?? {}) : []) {
       for (const protocol of ['TCP', 'UDP'] as const) {
@@ -96,7 +107,9 @@ export class UnansweredEndpoints {
       }
     }
     const before = this.#certain;
-    this.#certain = new Map([...suspects].filter(([key]) => this.#suspects.has(key)));
+    this.#certain = new Map(
+      [...suspects].filter(([key, { isRefused }]) => isRefused || this.#suspects.has(key)),
+    );
     this.#suspects = suspects;
     for (const [key, { service }] of [...before, ...this.#certain]) {
       if (before.has(key) !== this.#certain.has(key)) problemIndex.resolved(service);
@@ -119,17 +132,20 @@ export class UnansweredEndpoints {
       if (!firsts.has(key)) firsts.set(key, i);
     });
     const often = Array.from(firsts).filter(([key]) => counts.get(key)! >= failedLeast);
-    const suspects = often.slice(0, suspectsMax).flatMap(([key, i]): Suspect[] => {
-      const address = Address.from(entries.address(i, 'originalDestination'));
-      const port = entries.port(i, 'originalDestination');
+    const refused = this.#refused.of(family, protocol);
+    const all = [
+      ...Array.from({ length: refused.length }, (_, i) => [refused, i] as const),
+      ...often.map(([, i]) => [entries, i] as const),
+    ];
+    const suspects = all.slice(0, suspectsMax).flatMap(([from, i]): Suspect[] => {
+      const address = Address.from(from.address(i, 'originalDestination'));
+      const port = from.port(i, 'originalDestination');
       const forwarding = frontends.holder(protocol, { address, port });
+      const key = from.key(i, 'replySource');
       if (forwarding === undefined || !isInUse(forwarding, key)) return [];
-      const destination = { key: entries.key(i, 'originalDestination'), address, port };
-      const endpoint = formatEndpoint(
-        entries.address(i, 'replySource'),
-        entries.port(i, 'replySource'),
-      );
-      return [{ key, endpoint, forwarding, destination }];
+      const destination = { key: from.key(i, 'originalDestination'), address, port };
+      const endpoint = formatEndpoint(from.address(i, 'replySource'), from.port(i, 'replySource'));
+      return [{ key, endpoint, forwarding, isRefused: from === refused, destination }];
     });
     const answering = await this.#answering(request, suspects);
     const since = new Date(clock.wallMs()).toISOString();
@@ -139,9 +155,9 @@ export class UnansweredEndpoints {
         // With UDP, silence may be right if no endpoint answers.
         return !others.has(key) && (protocol !== 'UDP' || others.size > 0);
       })
-      .map(({ endpoint, forwarding }) => {
-        const service = serviceKey(forwarding.servicePort);
-        return { service, endpoint, forwarding: forwardingId(family, forwarding.key), since };
+      .map(({ endpoint, forwarding: { key, servicePort }, isRefused }) => {
+        const service = serviceKey(servicePort);
+        return { service, endpoint, forwarding: forwardingId(family, key), isRefused, since };
       });
   }
 

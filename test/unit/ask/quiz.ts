@@ -2,7 +2,10 @@
 import { NF_INET } from '../../../src/kernel/nft/constants.ts';
 import { matchPort } from '../../../src/kernel/nft/ports.ts';
 import { drop, matchInterface, reject, type Statement } from '../../../src/kernel/nft/rule.ts';
+import { nftOps } from '../../../src/kernel/ops.ts';
+import { RecordWriter } from '../../../src/kernel/records.ts';
 import type { FakeEntry } from '../../fake/conntrack.ts';
+import { said } from './asking.ts';
 import { changesOf } from './broken-cluster-app.ts';
 import { type BrokenCluster, endpoints, here, node, pods, there, web } from './broken-clusters.ts';
 import {
@@ -92,6 +95,7 @@ const tried = (count: number, answeredBy: string, more: Partial<FakeEntry> = {})
   }));
 const remote = '10.244.1.6:8080';
 const ofUDP = { protocol: 'UDP' } as const;
+const answeredOnce = { answered: true };
 const answered = { ...ofUDP, answered: true, from: '10.244.0.8:1' };
 
 const sys = '/proc/sys/net';
@@ -109,6 +113,47 @@ const bridge = (name: string, hairpin: string, filter: string): Rest => ({
     [`${link}/${name}/brif/veth1/hairpin_mode`]: hairpin,
     [`${link}/${name}/brif/veth2/hairpin_mode`]: hairpin,
     [`${sys}/bridge/bridge-nf-call-iptables`]: filter,
+  },
+});
+const arp = `IP\n192.168.7.8   0x1   0x0   00:00:00:00:00:00   *   eth0`;
+const neighbours = file('/proc/net/arp', arp);
+/** A kube-proxy writes this chain, and is seen twice. */
+const written = (table: string, chain: string): Rest => ({
+  changes: async (app) => {
+    app.kernel.foreign(chainOf(table, chain));
+    await said(app, 'problems');
+    await app.clock.pass(5000);
+    await said(app, 'problems');
+  },
+});
+const chainOf = (name: string, chain: string): Uint8Array => {
+  const out = new RecordWriter(nftOps);
+  out.write('tableAdd', { family: 2, table: name, comment: '' });
+  out.write('chainAdd', { family: 2, table: name, chain, comment: '' });
+  return out.finish();
+};
+/** The kernel counts as many connections to the Service that endpoints have refused. */
+const refusedBy = (...counts: number[]): Rest => ({
+  kernel: (kernel) => {
+    const dump = kernel.dump.bind(kernel);
+    const pair = [10, 96, 0, 1, 0, 80, 0, 0, 10, 244, 1, 6, 0x1f, 0x90, 0, 0];
+    const packed = counts.flatMap((count, i) => [
+      ...pair.with(10, 1 - i).with(11, 6 - i),
+      ...[count, 0, 0, 0, 0, 0, 0, 0],
+    ]);
+    const entries = Uint8Array.from(packed);
+    kernel.dump = async (asked, take) => {
+      const isIt = asked.kind === 'elementsDump' && asked.table === 'fairlead-refused';
+      if (!isIt || asked.family !== 2) return dump(asked, take);
+      const record = {
+        ...asked,
+        kind: 'elements',
+        count: counts.length,
+        strange: 0,
+        entries,
+      } as const;
+      return { records: [record], consistent: true };
+    };
   },
 });
 /** The count of packets that the kernel has dropped by rp_filter grows by this. */
@@ -164,6 +209,21 @@ export const situations: readonly BrokenCluster[] = [
   row('all endpoints of a node are silent', 'all of them are on node node-b', {
     ...of(web(), endpoints(`${both}\n${there.replace('1.6', '1.7')}`)),
     tracked: [...tried(5, remote), ...tried(5, '10.244.1.7:8080')],
+  }),
+  row('targetPort is wrong', `Endpoint ${remote} of port http/TCP refuses all connections`, {
+    ...refusedBy(5),
+  }),
+  row('no endpoint has the targetPort', `Endpoints ${remote}, 10.244.0.5:8080 of port http/TCP r`, {
+    ...refusedBy(3, 2),
+  }),
+  row('a next hop is down', 'endpoint 10.244.1.6: its next hop 192.168.7.8 does not answer', {
+    ...neighbours,
+  }),
+  row('kube-proxy runs as well', 'kube-proxy runs here as well: its table ip kube-proxy', {
+    ...written('kube-proxy', 'services'),
+  }),
+  row('it runs in mode iptables', 'runs here as well: its chain ip mangle KUBE-PROXY-CANARY', {
+    ...written('mangle', 'KUBE-PROXY-CANARY'),
   }),
   row('one of two resolvers is silent', `Endpoint ${remote} of port http/UDP answers no`, {
     ...of(udp),
@@ -263,6 +323,21 @@ export const healthy: readonly BrokenCluster[] = Object.entries<Rest>({
   'policy Local, and load balancers see that no endpoint is here': of(local, endpoints(there)),
   'readiness fails four times': inTurn(4, flipping),
   'four clients wait for an endpoint': { tracked: tried(4, remote) },
+  'four connections are refused': refusedBy(3, 1),
+  'an endpoint refuses while it starts': {
+    ...refusedBy(9),
+    tracked: tried(1, remote, answeredOnce),
+  },
+  'a machine answers late': {
+    ...neighbours,
+    changes: (_, files) => {
+      delete files['/proc/net/arp'];
+    },
+  },
+  'kube-proxy has left its table': {
+    kernel: (kernel) => kernel.foreign(chainOf('kube-proxy', 'services')),
+  },
+  'a kubelet has its canary': written('mangle', 'KUBE-KUBELET-CANARY'),
   'a log server never answers': { ...of(udp), tracked: tried(9, remote, ofUDP) },
   'connection tracking is half full': tracked('50'),
   'a scanner makes up nine senders': refused(9),

@@ -2,11 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { trafficSchema } from '../../../src/ask/traffic.ts';
 import { ratesOf } from '../../../src/cli/ask/rates.ts';
 import type { AgentState } from '../../../src/serve/ask/agent-state.ts';
-import { silentProblems } from '../../../src/serve/ask/endpoint-answers.ts';
 import { trafficOf } from '../../../src/serve/ask/traffic.ts';
 import type { ServiceTraffic } from '../../../src/serve/service-counters.ts';
-import type { Seen } from '../../../src/state/resolve.ts';
-import { forwarding, pool } from '../modes/nftables/forwardings.ts';
 import { ToyClock } from '../sync/double.ts';
 import { problems } from './schema.ts';
 import { item, reading } from './traffic.ts';
@@ -137,32 +134,3 @@ describe('the rates of two readings', () => {
     expect(ratesOf(same, same, 'connections')).toBeUndefined();
   });
 });
-
-it.each([
-  ['five connections without an answer', 5, 0, 0, ['endpoint_silent']],
-  ['fewer', 4, 0, 0, []],
-  ['one that was answered', 9, 1, 0, []],
-  ['it is not in use any more', 5, 0, 1, []],
-] as const)(
-  'an endpoint has a problem by what is counted of it: %s',
-  (_, tried, answered, host, reasons) => {
-    const web = forwarding('web', pool(1));
-    const outcomes = { tried, answered, reset: 0 };
-    const counted: ServiceTraffic = {
-      ...{ family: 'IPv4', namespace: 'ns', service: 'web', port: '', protocol: 'TCP' },
-      ...{ connections: tried, refusals: new Map(), frontends: new Map(), outcomes },
-      endpoints: new Map([[pool(1 + host).text(0), { connections: tried, outcomes }]]),
-    };
-    const known = {
-      counters: { failingIn: () => [], read: async () => undefined },
-      failureDetection: { silentIn: () => [] },
-      state: { slices: () => [] },
-      unanswered: { of: () => new Map() },
-    } as unknown as Parameters<typeof silentProblems>[0];
-    const seen = { forwarding: web, port: { name: '', protocol: 'TCP' } };
-    const found = silentProblems(known, seen as unknown as Seen, [counted]);
-    expect(found.map(({ reason }) => reason)).toEqual(reasons);
-    for (const { text } of found)
-      expect(text()).toContain(`Endpoint ${web.cluster.text(0)} of port`);
-  },
-);

@@ -9,7 +9,7 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 88_410;
+const total = 88_482;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2790,
@@ -26,7 +26,7 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/metrics.md': 2200,
   'docs/migrating.md': 2300,
   'docs/operating.md': 2070,
-  'docs/runbook.md': 5240,
+  'docs/runbook.md': 5293,
   'docs/scale.md': 1350,
   'docs/semantics.md': 3870,
 };
