@@ -1,6 +1,8 @@
 /** What `npm run try` does to clusters of distributions that cannot run here. */
-import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { installing, manifestFor, targets, undoing } from '../../../scripts/try/targets.ts';
@@ -88,5 +90,59 @@ describe('trying a clone in a cluster', () => {
     expect(() => manifestFor(plain.replace('API_SERVER', 'SERVER'), targets.kind!)).toThrow(
       'the manifest has no "API_SERVER"',
     );
+  });
+});
+
+describe('npm run try', () => {
+  const root = resolve(import.meta.dirname, '../../..');
+
+  /** Runs it where no other programs are than these, which print their arguments. */
+  function tried(args: readonly string[], exitCodes: Readonly<Record<string, number>>) {
+    const folder = mkdtempSync(join(tmpdir(), 'fairlead-try-'));
+    try {
+      for (const [name, code] of Object.entries(exitCodes)) {
+        const text = `#!/bin/sh\necho "ran ${name} $*"\nexit ${code}\n`;
+        writeFileSync(join(folder, name), text);
+        chmodSync(join(folder, name), 0o755);
+      }
+      const main = join(root, 'scripts/try/main.ts');
+      const env = { PATH: folder };
+      const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], { env });
+      return { status, lines: `${stdout}${stderr}`.trim().split('\n') };
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  }
+
+  it('runs the commands that it prints, until one fails', () => {
+    const command = 'kind delete cluster --name=fairlead';
+    const lines = [`$ ${command}`, `ran ${command}`];
+    expect(tried(['kind', '--undo'], { kind: 0, kubectl: 0 })).toEqual({ status: 0, lines });
+    expect(tried(['kind', '--undo'], { kind: 3, kubectl: 0 })).toEqual({
+      status: 1,
+      lines: [...lines, 'fairlead: kind has failed (3)'],
+    });
+  });
+
+  it('names the programs that are missing, before it runs any', () => {
+    expect(tried(['minikube', '--undo'], { docker: 0 })).toEqual({
+      status: 1,
+      lines: ['fairlead: minikube needs minikube and kubectl on the PATH'],
+    });
+    expect(tried(['k3s'], { k3s: 0, rm: 0 }).lines).toEqual([
+      'fairlead: k3s needs systemctl on the PATH',
+    ]);
+  });
+
+  it('prints all commands of a dry run without any of the programs', () => {
+    const { status, lines } = tried(['k3s', '--dry-run'], {});
+    const target = targets.k3s!;
+    const commands = installing(target, 'build/image/ARCHIVE', 'build/try/k3s.yaml');
+    expect(status).toBe(0);
+    expect(lines).toEqual([
+      `# ${target.file!.path}: disable-kube-proxy: true`,
+      ...commands.map((one) => `$ ${one.join(' ')}`),
+      'To undo it: npm run try -- k3s --undo',
+    ]);
   });
 });
