@@ -215,7 +215,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1340,
   'src/time': 440,
   'src/tools': 5880,
-  test: 119_974,
+  test: 120_032,
 };
 
 describe('budgets', () => {

@@ -4,7 +4,8 @@
  *     node load.mjs serve PORT
  *     node load.mjs ask RATE URL...
  *
- * A server answers at once, and on /slow a chunk a second for half a minute. `ask` opens RATE new
+ * A server answers at once with its name, on /from also with the address that it sees of the client,
+ * and on /slow with a chunk a second for half a minute. `ask` opens RATE new
  * connections a second, to the URLs in turn, and has one download of each under way at any time.
  * Every second it prints a line of JSON: what it has counted since its start. Each failure is a line
  * of JSON on stderr; moved-flows.ts reads these.
@@ -19,7 +20,8 @@ const timeoutMs = 5000;
 const pauseMs = 200;
 
 function serve(port) {
-  const server = createServer(async ({ url }, response) => {
+  const server = createServer(async ({ socket, url }, response) => {
+    if (url === '/from') return void response.end(`${hostname()} ${socket.remoteAddress}\n`);
     if (url !== '/slow') return void response.end(hostname());
     for (let sent = 0; sent < chunks && !response.destroyed; sent += 1) {
       response.write(chunk);
