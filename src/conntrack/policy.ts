@@ -14,10 +14,10 @@
  *    translated (upstream's #139628).
  *    An endpoint of a range of ports is known by the range's first port, and packets keep theirs.
  * 2. No Service owns it any more, and the reply source is an endpoint that it had. Other entries
- *    stay: the address may belong to another program.
+ *    stay: the address may belong to another program. A port beyond a range counts as its former one.
  *
  * What always stays:
- * - entries to any other destination, also to another port of the same address;
+ * - entries to any other destination, also to another port of the same address without a range;
  * - entries to a node port's number at an address that is not this node's, or does not accept node
  *   ports (behaviour document 5.12: upstream takes every flow with that port);
  * - answered TCP: a connection to a terminating endpoint may continue, and one to a deleted
@@ -39,6 +39,7 @@ import {
 } from '../state/frontend-key.ts';
 import { type Holders, rangeOf } from '../state/frontends-in-force.ts';
 import { leadsTo, type PoolName, poolNames } from '../state/paths.ts';
+import { rangeIn } from '../state/port-range.ts';
 import type { Forwarding } from '../state/types.ts';
 
 const noKeys: readonly FrontendKey[] = [];
@@ -101,6 +102,12 @@ export function eachSuspect(
     if (gained === 'first' || lost.size > 0 || !before.has(key)) suspect(key, lost);
   }
   let all: ReadonlySet<EndpointKey> | undefined;
+  const [had, has] = [previous, next].map((one) => one && rangeIn(one));
+  if (previous && (had?.port !== has?.port || had?.lastPort !== has?.lastPort)) {
+    // Ports that the range loses have all endpoints no more, and those that it gains are new.
+    all = rightEndpoints(previous);
+    for (const key of after) if (key === rangeKey(key)) suspect(key, all);
+  }
   for (const key of before) {
     if (after.has(key)) continue;
     all ??= rightEndpoints(previous!);
@@ -204,7 +211,7 @@ export function contradicting(entries: ConntrackEntries, criteria: Criteria): Co
       all?.has(endpointOf(entries, index, key, all)) === true;
     if (keys.some((key) => isIn(spared.get(key), key))) return false;
     // As in the rules, a Service's own address and port comes before a node port.
-    const own = keys.find((key) => held.has(key));
+    const own = heldOf(entries, index, keys, held);
     if (own !== undefined) return !isIn(rightOf(held.get(own)!), own);
     return keys.some((key) => isIn(suspects.get(key), key));
   });
@@ -244,7 +251,7 @@ export function holderReader(
   const { held, suspects } = criteria;
   const frontendsOf = destinationReader(entries, criteria);
   return (index) => {
-    const key = frontendsOf(index).find((one) => held.has(one));
+    const key = heldOf(entries, index, frontendsOf(index), held);
     return key !== undefined && suspects.has(key) ? held.get(key) : undefined;
   };
 }
@@ -258,7 +265,7 @@ function selectLost(
   const { held, suspects } = criteria;
   const frontendsOf = destinationReader(entries, criteria);
   return entries.filter((index) => {
-    const key = frontendsOf(index).find((one) => held.has(one));
+    const key = heldOf(entries, index, frontendsOf(index), held);
     if (key === undefined) return false;
     const lost = suspects.get(key) ?? noEndpoints;
     const endpoint = endpointOf(entries, index, key, lost);
@@ -284,18 +291,31 @@ function endpointOf(
   return isKept && one !== undefined ? withPortOf(endpoint, one) : rangeKey(endpoint);
 }
 
+/** The first of the frontends that a Forwarding has, at the port of the entry. */
+function heldOf(
+  entries: ConntrackEntries,
+  index: number,
+  keys: readonly FrontendKey[],
+  held: Holders,
+): FrontendKey | undefined {
+  const port = entries.port(index, 'originalDestination');
+  return keys.find((key) => {
+    return key === rangeKey(key) ? rangeOf(held, key, port) !== undefined : held.has(key);
+  });
+}
+
 /** Returns what finds the frontends that the original destination of an entry may belong to. */
 function destinationReader(
   entries: ConntrackEntries,
-  { held, nodePortAddresses, suspects }: Criteria,
+  { nodePortAddresses, suspects }: Criteria,
 ): (index: number) => readonly FrontendKey[] {
   let accepting: Set<string> | undefined;
   return (index) => {
     const key = entries.key(index, 'originalDestination');
     const port = entries.port(index, 'originalDestination');
     const range = rangeKey(key);
-    // Where it is gone, an entry to one of its endpoints was its own.
-    if (suspects.has(range) && (!held.has(range) || rangeOf(held, key, port))) return [key, range];
+    // Where it is gone, or is shorter, an entry to one of its endpoints was its own.
+    if (suspects.has(range)) return [key, range];
     const nodePort = nodePortKey(port);
     if (!suspects.has(nodePort)) return [key];
     accepting ??= new Set(nodePortAddresses().map(({ bytes }) => textOf(bytes)));

@@ -2,7 +2,7 @@
 import type { Address, AddressKey, Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { type FrontendKey, frontendKey, nodePortKey, rangeKey } from './frontend-key.ts';
-import { hasPort } from './port-range.ts';
+import { hasPort, rangeIn } from './port-range.ts';
 import type { Forwarding, ForwardingsByKey, Frontend, ServicePortName } from './types.ts';
 
 /** The Service port of a packet. Unknown fields are empty. */
@@ -88,6 +88,16 @@ export class FrontendsInForce {
     else used.frontends -= 1;
   }
 
+  /** The first port of the range that has the destination's; itself if there is none. */
+  firstOf<D extends Pick<Frontend, 'address' | 'port'> & { protocol: Protocol }>(
+    destination: D,
+  ): D {
+    const { port, protocol } = destination;
+    const [holders, key] = [this.#holders[protocol], frontendKey(destination)];
+    const range = holders.has(key) ? undefined : rangeOf(holders, key, port);
+    return range === undefined ? destination : { ...destination, port: rangeIn(range)!.port };
+  }
+
   /** An address that has no frontend is an address of the node with a node port. */
   at({ address, port, protocol }: Destination): Whom {
     const { family } = this;
@@ -112,11 +122,9 @@ export class FrontendsInForce {
 
 /** The Forwarding with a range of ports that has this one, at the address of the key. */
 export function rangeOf(holders: Holders, key: FrontendKey, port: number): Forwarding | undefined {
-  const range = rangeKey(key);
-  const found = holders.get(range);
-  return found?.frontends.some((one) => frontendKey(one) === range && hasPort(one, port))
-    ? found
-    : undefined;
+  const found = holders.get(rangeKey(key));
+  const range = found && rangeIn(found);
+  return range && hasPort(range, port) ? found : undefined;
 }
 
 export function whomOf({ family, servicePort }: Forwarding): Whom {

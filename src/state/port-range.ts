@@ -4,8 +4,9 @@
  * the destination keeps its port.
  */
 import type { EndpointList } from '../net/endpoint-list.ts';
+import { madeAt } from '../net/made-at.ts';
 import type { DealingHere } from './deal.ts';
-import type { Frontend, Service, ServicePort } from './types.ts';
+import type { Forwarding, Frontend, Service, ServicePort } from './types.ts';
 
 /** Whether the port is at the beginning of its Service's range. */
 export function beginsRange({ portRange }: Service, { port }: Pick<ServicePort, 'port'>): boolean {
@@ -15,6 +16,15 @@ export function beginsRange({ portRange }: Service, { port }: Pick<ServicePort, 
 /** Whether packets to this port of the frontend's address are for the frontend. */
 export function hasPort({ port, lastPort = port }: Frontend, one: number): boolean {
   return one >= port && one <= lastPort;
+}
+
+const ranges = new WeakMap<readonly Frontend[], { readonly range: Frontend | undefined }>();
+
+/** A range of ports of the Forwarding: at all its addresses they are the same. */
+export function rangeIn({ frontends }: Forwarding): Frontend | undefined {
+  return madeAt(ranges, frontends, () => {
+    return { range: frontends.find(({ lastPort }) => lastPort !== undefined) };
+  }).range;
 }
 
 /**

@@ -203,7 +203,7 @@ describe('conntrack cleanup of a range of ports', () => {
     const moved = '10.96.0.10:5400 < 10.244.0.1:5401';
     const untranslated = '10.96.0.10:5400 < 10.96.0.10:5400';
     const entries = [kept, lost, beyond, moved, untranslated];
-    const wrong = [lost, moved, untranslated];
+    const wrong = [lost, beyond, moved, untranslated];
     expect(stale([[both, of('10.244.0.1')]], entries)).toEqual(wrong);
     expect(stale([[both, both]], entries)).toEqual([]);
   });
@@ -223,6 +223,16 @@ describe('conntrack cleanup of a range of ports', () => {
     expect(stale([[both, undefined]], [kept, lost, other])).toEqual([kept, lost]);
     const plain = dns(['10.244.0.1', '10.244.0.2'], { port: 5000, target: 5000 });
     expect(stale([[both, plain]], [kept, lost, other])).toEqual([kept, lost]);
+  });
+
+  it('deletes what led to ports that the range has lost, or has newly got', () => {
+    const narrow = dns(['10.244.0.1', '10.244.0.2'], {
+      ...range,
+      portRange: { first: 5000, last: 5500 },
+    });
+    const untranslated = '10.96.0.10:5999 < 10.96.0.10:5999';
+    expect(stale([[both, narrow]], [kept, lost, beyond])).toEqual([lost, beyond]);
+    expect(stale([[narrow, both]], [kept, lost, untranslated])).toEqual([untranslated]);
   });
 
   it('asks for entries to all ports of the address', () => {
