@@ -85,9 +85,9 @@ export function isKeeper(near: string): near is Keeper {
   return keepers.some((keeper) => keeper === near);
 }
 
-/** Whether a range of ports may have it instead: ClusterIPs come first, each of one Service. */
-export function mayLoseToRange({ address, kind, lastPort }: Frontend): boolean {
-  return address !== undefined && kind !== 'clusterIP' && lastPort === undefined;
+/** Whether a range of ports at the same address may have the port, too. */
+export function isSingle({ address, lastPort }: Frontend): boolean {
+  return address !== undefined && lastPort === undefined;
 }
 
 /** The key of a range of ports at the address of the claim. */

@@ -30,6 +30,7 @@ const sameFrontend = equality<Frontend>({
   address: sameAddress,
   port: 'is',
   lastPort: 'is',
+  isInRange: 'is',
   paths: 'is',
 });
 export const sameFrontends = listEquality(sameFrontend);

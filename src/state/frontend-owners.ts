@@ -8,7 +8,8 @@
  * other programs of the node, and the address and port of the API server, block external IPs.
  *
  * A range of ports blocks single ports within it of a lower precedence, of other Services. The
- * others keep theirs, and the range has the rest. No range is at addresses of the node.
+ * others keep theirs, also without endpoints (`Frontend.isInRange`), and the range has the rest. No
+ * range is at addresses of the node.
  */
 import type { Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
@@ -23,7 +24,7 @@ import {
   firstOf,
   isKeeper,
   isOwn,
-  mayLoseToRange,
+  isSingle,
   program,
   proxy,
   rangeAt,
@@ -115,10 +116,10 @@ export class FrontendOwners {
   /** Ports that a range may have, by its key at their address; undefined until there is a range. */
   #singles: Map<ClaimKey, Set<ClaimKey>> | undefined;
   /**
-   * The owners, before the change that is under way, of the frontends whose owner it may affect:
-   * usually none, because few Services claim the same.
+   * The owners, before the change that is under way, of the frontends whose owner it may affect,
+   * and what they had: usually none, because few Services claim the same.
    */
-  readonly #before = new Map<ClaimKey, Claim | undefined>();
+  readonly #before = new Map<ClaimKey, readonly [Claim | undefined, Frontend | undefined]>();
 
   /**
    * Sets the claims of a Service. `forwardings`: all, of each port and family. Only the last step
@@ -200,13 +201,15 @@ export class FrontendOwners {
       for (const key of known.gone) this.#withdraw(key, service);
       this.#keysOf.set(service, known.keys);
     }
-    const lost = desired.duplicates;
+    const others = new Map<Frontend, Frontend | undefined>();
+    for (const one of desired.duplicates) others.set(one, undefined);
     for (const key of doubtful) {
       const claim = desired.claims.get(key)!;
-      if (!this.#owns(key, claim, conflicts)) lost.push(claim.frontend);
+      const owned = this.#owns(key, claim, conflicts) ? this.#owned(key, claim) : undefined;
+      if (owned !== claim.frontend) others.set(claim.frontend, owned);
     }
     const transfers = this.#transfers(service, conflicts);
-    return { forwardings: without(forwardings, lost), transfers, conflicts };
+    return { forwardings: withOthers(forwardings, others), transfers, conflicts };
   }
 
   *#compare(service: string, claims: ReadonlyMap<ClaimKey, Claim>): Generator<undefined, Compared> {
@@ -283,19 +286,25 @@ export class FrontendOwners {
     return claim !== undefined && this.#keeperOf(key, claim) === undefined ? claim : undefined;
   }
 
-  /** The range of ports of another claim at the same address that has the port of this one. */
-  #rangeWith(key: ClaimKey, { frontend, servicePort }: Claim): Claim | undefined {
-    if (this.#ranges === 0 || !mayLoseToRange(frontend)) return undefined;
+  /** The range of ports of another Service at the same address that has the port of the claim. */
+  #rangeWith(key: ClaimKey, { claimant, frontend, servicePort }: Claim): Claim | undefined {
+    if (this.#ranges === 0 || !isSingle(frontend)) return undefined;
     const range = this.#ownerAt(rangeAt(key, { frontend, servicePort }));
-    return range !== undefined && hasPort(range.frontend, frontend.port) ? range : undefined;
+    if (range === undefined || range.claimant.key === claimant.key) return undefined;
+    return hasPort(range.frontend, frontend.port) ? range : undefined;
+  }
+
+  /** The frontend of a claim as its owner has it. */
+  #owned(key: ClaimKey, claim: Claim): Frontend {
+    const isInRange = this.#rangeWith(key, claim) !== undefined;
+    return isInRange ? { ...claim.frontend, isInRange } : claim.frontend;
   }
 
   /** What blocks the claim to a frontend: a range of ports, or at an address of the node. */
   #keeperOf(key: ClaimKey, claim: Claim): string | undefined {
     const range = this.#rangeWith(key, claim);
     const { key: service } = claim.claimant;
-    const isOthers = range !== undefined && range.claimant.key !== service;
-    if (isOthers && compare(range, claim) < 0) return range.claimant.key;
+    if (range !== undefined && compare(range, claim) < 0) return range.claimant.key;
     const { near } = claim;
     if (near === undefined || isKeeper(near)) return near;
     const nodePort = this.#ownerAt(near)?.claimant.key;
@@ -369,7 +378,7 @@ export class FrontendOwners {
   }
 
   #index(key: ClaimKey, claim: Claim): void {
-    if (this.#singles === undefined || !mayLoseToRange(claim.frontend)) return;
+    if (this.#singles === undefined || !isSingle(claim.frontend)) return;
     add(this.#singles, rangeAt(key, claim), key);
   }
 
@@ -426,7 +435,9 @@ export class FrontendOwners {
 
   /** The owner of the frontend may change. */
   #remember(key: ClaimKey): void {
-    if (!this.#before.has(key)) this.#before.set(key, this.#ownerAt(key));
+    if (this.#before.has(key)) return;
+    const owner = this.#ownerAt(key);
+    this.#before.set(key, [owner, owner && this.#owned(key, owner)]);
   }
 
   /** The owner of a node port may change, or that of a health-check node port. */
@@ -438,12 +449,14 @@ export class FrontendOwners {
   #transfers(service: string, conflicts: Conflict[]): readonly Transfer[] {
     if (this.#before.size === 0) return noTransfers;
     const transfers = new Transfers(service);
-    for (const [key, from] of this.#before) {
+    for (const [key, [from, had]] of this.#before) {
       const to = this.#ownerAt(key);
-      if (from?.claimant.key === to?.claimant.key) continue;
+      const has = to && this.#owned(key, to);
+      const isSame = from?.claimant.key === to?.claimant.key;
+      if (isSame && had?.isInRange === has?.isInRange) continue;
       if (from !== undefined && from.claimant.key !== service) this.#owns(key, from, conflicts);
       if (to !== undefined) to.lostTo = undefined;
-      transfers.add(familyOf(key), from, to);
+      transfers.add(familyOf(key), from, to && { ...to, frontend: has! });
     }
     return transfers.all();
   }
@@ -561,14 +574,18 @@ function nearOf(
   return acceptsNodePorts ? nodePortClaim(family, protocol, port) : undefined;
 }
 
-function without(forwardings: readonly Forwarding[], frontendsLost: readonly Frontend[]) {
-  if (frontendsLost.length === 0) return forwardings;
-  const lost = new Set(frontendsLost);
+/** With other frontends instead of these, or none. */
+function withOthers(
+  forwardings: readonly Forwarding[],
+  others: ReadonlyMap<Frontend, Frontend | undefined>,
+) {
+  if (others.size === 0) return forwardings;
   return forwardings.map((forwarding) => {
-    const frontends = forwarding.frontends.filter((frontend) => !lost.has(frontend));
-    return frontends.length < forwarding.frontends.length
-      ? { ...forwarding, frontends }
-      : forwarding;
+    if (!forwarding.frontends.some((one) => others.has(one))) return forwarding;
+    const frontends = forwarding.frontends.flatMap((one) => {
+      return (others.has(one) ? others.get(one) : one) ?? [];
+    });
+    return { ...forwarding, frontends };
   });
 }
 

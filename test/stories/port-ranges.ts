@@ -64,8 +64,8 @@ function each(actor: ActorName, expect: (port: number) => Expectation, addresses
 }
 
 /** A single port within the range, at the same addresses. */
-function single(createdAt: string): KubernetesObject {
-  const options = { clusterIp: otherVip, ports: [{ port: 5400 }], vips: [lb] };
+function single(createdAt: string, spec: Record<string, unknown> = {}): KubernetesObject {
+  const options = { clusterIp: otherVip, ports: [{ port: 5400 }], vips: [lb], spec };
   const { metadata, ...rest } = service('single', options);
   return { ...rest, metadata: { ...metadata, creationTimestamp: createdAt } } as KubernetesObject;
 }
@@ -185,6 +185,36 @@ export const portRangeStories: readonly Story[] = [
     ],
   },
   {
+    name: 'A port within a range refuses where its Service has no endpoint',
+    covers: [],
+    servers: servers(),
+    steps: [
+      apply(
+        dated(ranged({}, { externalIps: [external, otherVip] })),
+        single('2026-01-01T00:00:00Z'),
+        ...behind(['pod-a']),
+      ),
+      connect('client', at(lb, 5400), refused),
+      connect('client', at(otherVip, 5400), refused),
+      connect('client', at(lb, last), podA),
+      apply(...ofSingle),
+      connect('client', at(lb, 5400), podB),
+      connect('client', at(otherVip, 5400), podB),
+      apply(...slices('single', [], { ports: [{ port: 5400 }] })),
+      connect('client', at(otherVip, 5400), refused),
+      remove(ranged()),
+      connect('client', at(lb, 5400), refused),
+      apply(
+        dated(ranged({}, { externalIps: [external, otherVip] })),
+        single('2026-01-01T00:00:00Z', externalLocal),
+        ...slices('single', ['pod-c'], { ports: [{ port: 5400 }] }),
+      ),
+      connect('client', at(lb, last), podA),
+      connect('client', at(lb, 5400), silence),
+      connect('client', at(otherVip, last), podA),
+    ],
+  },
+  {
     name: 'UDP flows to a range move with its endpoints, and end with the last',
     covers: [],
     servers: servers('UDP'),
@@ -192,6 +222,16 @@ export const portRangeStories: readonly Story[] = [
       apply(ranged({}, { ports: [{ port: first, protocol: 'UDP' }] }), ...behind(['pod-a'], 'UDP')),
       ...everywhere.map((to, n) => open(`flow ${n}`, 'client', at(to, 5400, 'UDP'), podA)),
       apply(...behind(['pod-b'], 'UDP')),
+      ...everywhere.map((_, n) => resume(`flow ${n}`, podB)),
+      apply(
+        ranged(
+          {},
+          { ports: [{ port: first, protocol: 'UDP' }] },
+          { 'fairlead.io/port-range': '5000-5300' },
+        ),
+      ),
+      resume('flow 0', unknownPort),
+      apply(ranged({}, { ports: [{ port: first, protocol: 'UDP' }] })),
       ...everywhere.map((_, n) => resume(`flow ${n}`, podB)),
       apply(...behind([], 'UDP')),
       ...everywhere.map((_, n) => resume(`flow ${n}`, refused)),

@@ -307,15 +307,21 @@ function firewallRules({ forwarding, name, chains }: Context): XtRule[] {
 function frontendRules(context: Context, frontend: Frontend): ChainRule[] {
   const { pod, outside } = frontend.paths;
   const ways = isRefusal(pod.to)
-    ? []
+    ? frontend.isInRange
+      ? [clusterWay(context, frontend, accept)]
+      : []
     : frontend.kind === 'clusterIP'
-      ? [clusterWay(context, frontend, pod.to)]
+      ? [clusterWay(context, frontend, wayTo(frontend, context.chains[pod.to]))]
       : externalWay(context, frontend);
   return [...ways, ...(isRefusal(outside.to) ? refusals(context, frontend, outside.to) : [])];
 }
 
-function clusterWay(context: Context, frontend: Frontend, pool: PoolName): ChainRule {
-  const target = jump(context.chains[pool]);
+/** No packet comes back from the chain where the range of another Service would get it. */
+function wayTo({ isInRange }: Frontend, chain: string): Target {
+  return jump(chain, isInRange);
+}
+
+function clusterWay(context: Context, frontend: Frontend, target: Target): ChainRule {
   const rule = { ...toFrontend(context, frontend, `${context.name} cluster IP`), target };
   return { table: 'nat', chain: 'KUBE-SERVICES', rule };
 }
@@ -332,7 +338,7 @@ function externalWay(context: Context, frontend: Frontend): ChainRule[] {
   const table = 'nat';
   const isNodePort = frontend.kind === 'nodePort';
   const firewalled = isFirewalled(forwarding, frontend);
-  const target = jump(firewalled ? chains.firewall : chains.external);
+  const target = wayTo(frontend, firewalled ? chains.firewall : chains.external);
   const rule = { ...toFrontend(context, frontend, `${name}${kindWords[frontend.kind]}`), target };
   const chain = isNodePort ? 'KUBE-NODEPORTS' : 'KUBE-SERVICES';
   const ways: ChainRule[] = [{ table, chain, rule }];

@@ -76,6 +76,8 @@ export interface FrontendElements extends Location, ModeFrontend {
   readonly firewall: Firewall | undefined;
   /** Of a range of ports: the chains that its verdicts go to. */
   readonly range: RangeChains | undefined;
+  /** See `Frontend`. */
+  readonly isInRange: boolean;
   /** Whether it has an element that counts connections, in its `counts` set. */
   readonly isCounted: boolean;
 }
@@ -88,6 +90,8 @@ export interface Verdict {
   readonly chain: string;
 }
 
+/** Without it, a packet to a frontend without endpoints would come to the range of another. */
+const untranslated: Verdict = { code: VERDICT.return, chain: '' };
 const rejected: Verdict = { code: VERDICT.goto, chain: rejectChain };
 const dropped: Verdict = { code: VERDICT.drop, chain: '' };
 const countedDrop: Verdict = { code: VERDICT.goto, chain: dropChain };
@@ -126,8 +130,10 @@ export const verdictKinds: Readonly<Record<VerdictPart, VerdictKind>> = {
   verdict: {
     maps: { service: 'services', nodePort: 'nodeports' },
     isCommented: true,
-    usual: /^goto ((ports-\d+-\d+-)?range-|nodeport-)?(cluster|external)-/,
-    of: ({ chains, range }) => to(VERDICT.goto, (range?.way ?? chains.at(-1))?.name),
+    usual: /^(return( comment |$)|goto ((ports-\d+-\d+-)?range-|nodeport-)?(cluster|external)-)/,
+    of: ({ chains, isInRange, range }) =>
+      to(VERDICT.goto, (range?.way ?? chains.at(-1))?.name) ??
+      (isInRange ? untranslated : undefined),
   },
   sticky: {
     maps: { service: 'sticky-services', nodePort: 'sticky-nodeports' },
@@ -241,6 +247,7 @@ function elementsOf(
     affinity,
     firewall,
     range,
+    isInRange: frontend.isInRange === true,
     isCounted,
     bytes: bytesOfElements(endpoints.length + local.length, isCounted),
   };

@@ -217,6 +217,27 @@ describe('a range and the ports of other Services within it', () => {
     }
   });
 
+  it('keep them without endpoints, too, also a ClusterIP, as long as there is a range', () => {
+    const vip = service({ name: 'vip', clusterIPs: [shared], ports: [{ ...http, port: 5500 }] });
+    const kept = (cluster: Cluster) => {
+      const all = [...cluster.owned.values()].flat().flatMap(({ frontends: of }) => of);
+      return all.flatMap((one) => (one.isInRange ? [one.port] : [])).sort();
+    };
+    for (const order of [
+      [range, older, vip, younger, outside],
+      [older, vip, outside, younger, range],
+    ]) {
+      const cluster = new Cluster().set(...order);
+      expect(kept(cluster)).toEqual([5400, 5500]);
+      expect(kept(cluster.set({ ...range, portRange: { first: 5000, last: 5450 } }))).toEqual([
+        5400,
+      ]);
+      expect(kept(cluster.set({ ...range, portRange: undefined }))).toEqual([]);
+      expect(kept(cluster.set(range, older))).toEqual([5400, 5500]);
+      expect(kept(cluster.remove(range))).toEqual([]);
+    }
+  });
+
   it('leave a Service its own ports', () => {
     const own = { ...range, ports: [media, { ...http, name: 'own', port: 5400 }] };
     expect(new Cluster().set(own).at(shared)).toEqual({ range: ['5000', '5000-5999', '5400'] });

@@ -1,18 +1,20 @@
-/** `-j CHAIN`, `-j ACCEPT`, `DROP`, `RETURN`: immediate verdicts. */
+/** `-j CHAIN`, `-g CHAIN`, `-j ACCEPT`, `DROP`, `RETURN`: immediate verdicts. */
 import { VERDICT } from '../../nft/constants.ts';
 import type { Codec, Cursor } from '../codec.ts';
 
 export interface JumpTarget {
   readonly kind: 'jump';
   readonly chain: string;
+  /** Packets do not come back from the chain. */
+  readonly isGoto?: true | undefined;
 }
 
 export interface VerdictTarget {
   readonly kind: 'accept' | 'drop' | 'return';
 }
 
-export function jump(chain: string): JumpTarget {
-  return { kind: 'jump', chain };
+export function jump(chain: string, isGoto?: true): JumpTarget {
+  return { kind: 'jump', chain, ...(isGoto && { isGoto }) };
 }
 
 export const accept: VerdictTarget = { kind: 'accept' };
@@ -20,8 +22,10 @@ export const drop: VerdictTarget = { kind: 'drop' };
 export const returnToCaller: VerdictTarget = { kind: 'return' };
 
 export const jumpCodec: Codec<JumpTarget> = {
-  write: ({ chain }, out) => void out.write('immediateVerdict', { code: VERDICT.jump, chain }),
-  print: ({ chain }) => `-j ${chain}`,
+  write: ({ chain, isGoto }, out) => {
+    out.write('immediateVerdict', { code: isGoto ? VERDICT.goto : VERDICT.jump, chain });
+  },
+  print: ({ chain, isGoto }) => `-${isGoto ? 'g' : 'j'} ${chain}`,
 };
 
 export const verdictCodec: Codec<VerdictTarget> = {
@@ -34,6 +38,8 @@ export function readVerdict(cursor: Cursor): JumpTarget | VerdictTarget | undefi
   switch (verdict?.code) {
     case VERDICT.jump:
       return jump(verdict.chain);
+    case VERDICT.goto:
+      return jump(verdict.chain, true);
     case VERDICT.accept:
       return accept;
     case VERDICT.drop:
