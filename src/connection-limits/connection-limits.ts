@@ -19,7 +19,7 @@ import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { Runner } from '../time/runner.ts';
 import { areSet, type BoundSettings, type Bounds, boundsOf } from './bounds.ts';
-import { desiredOf } from './desired.ts';
+import { DesiredLimits } from './desired.ts';
 import { contentWith, ownTable, reasonsWith } from './layout.ts';
 import { lackOf } from './probe.ts';
 import { Refusals, type RefusalsOptions } from './refusals.ts';
@@ -54,8 +54,6 @@ interface ConnectionLimitsOptions extends PickedServicesOptions {
 /** Services come and go in bursts. */
 const settleMs = 50;
 
-const noneLeftOut: ReadonlySet<string> = new Set();
-
 export class ConnectionLimits implements ServiceFollower {
   readonly refusals: Refusals;
   readonly #options: ConnectionLimitsOptions;
@@ -65,7 +63,9 @@ export class ConnectionLimits implements ServiceFollower {
   readonly #requests = { made: 0, tried: 0 };
   /** What the kernel lacks; undefined: it was not asked. */
   #lack: Awaited<ReturnType<typeof lackOf>> | undefined;
-  #leftOut = noneLeftOut;
+  readonly #desired = new DesiredLimits();
+  /** What all Services depended on at the last update. */
+  #context: object | undefined;
   /** Why no Service has limits; undefined: they are in force. */
   #obstacle: string | undefined;
   /** What was logged last. */
@@ -126,7 +126,7 @@ export class ConnectionLimits implements ServiceFollower {
   obstacleOf({ key, limits }: Pick<Service, 'key' | 'limits'>): string | undefined {
     if (limits === undefined) return undefined;
     if (this.#obstacle !== undefined) return this.#obstacle;
-    if (this.#leftOut.has(key))
+    if (this.#desired.leftOut.has(key))
       return 'other Services, above all of its namespace, have all room for limits';
     return countsOf(limits) ? this.#lack?.counts : undefined;
   }
@@ -135,6 +135,7 @@ export class ConnectionLimits implements ServiceFollower {
   resolved(key: string): void {
     // Of one that stays the same, other frontends may be desired.
     if (this.#services.resolved(key) === 'none') return;
+    this.#desired.changed(key);
     this.#requests.made += 1;
     this.#updates.soon(settleMs);
   }
@@ -142,7 +143,9 @@ export class ConnectionLimits implements ServiceFollower {
   /** The first lists are complete. */
   synced(): void {
     if (!this.#options.state.synced) return;
+    this.#desired.allChanged();
     this.#services.find();
+    for (const { key } of this.#services.all) this.#desired.changed(key);
     this.#requests.made += 1;
     this.#updates.now();
   }
@@ -207,13 +210,18 @@ export class ConnectionLimits implements ServiceFollower {
       const { nodePortAddresses = [] } = agent.engine?.setting(family)?.environment ?? {};
       return { desired, family, nodePortAddresses };
     });
-    const { pause } = new Pacer(clock);
-    const limits = ({ limits: own = {} }: Service): Limits => this.#kept(own);
-    const { all } = this.#services;
     const { bounds, content } = this.#fixed;
-    const { elements, leftOut } = await desiredOf(all, served, limits, bounds, pause);
-    this.#leftOut = leftOut;
+    const at = served.map(({ family, nodePortAddresses }) => ({ family, nodePortAddresses }));
+    const context = { at, bounds, counts: this.#lack?.counts };
+    if (!isDeepStrictEqual(context, this.#context)) this.#desired.allChanged();
+    this.#context = context;
+    const limits = ({ limits: own = {} }: Service): Limits => this.#kept(own);
+    const { pause } = new Pacer(clock);
+    const serviceOf = (key: string) => this.#services.get(key);
+    await this.#desired.update(serviceOf, { served, bounds, limits }, pause);
+    const { elements } = this.#desired;
     const brought = await this.#table.bring(content, elements, () => false);
+    elements.settle();
     if (brought.kind === 'foreign') return `another program made table ${table}`;
     if (brought.kind === 'again') this.#updates.soon();
     if (brought.kind === 'repaired') {

@@ -5,6 +5,7 @@
 import { baseChain, type ChainDefinition, type Rule } from '../kernel/nft/chain.ts';
 import { NF_INET, NFPROTO_INET, NFT_SET } from '../kernel/nft/constants.ts';
 import type { OwnContent, OwnTableName, Part } from '../kernel/nft/own-table.ts';
+import { matchPorts, noPort } from '../kernel/nft/ports.ts';
 import {
   addToSet,
   daddr,
@@ -36,6 +37,7 @@ import {
   limitReasons,
   type RefusedReason,
 } from '../state/limits.ts';
+import type { Frontend } from '../state/types.ts';
 import type { Bound, Bounds } from './bounds.ts';
 
 export const ownTable: OwnTableName = {
@@ -141,9 +143,12 @@ export function contentWith(bounds: Bounds | undefined): OwnContent {
       ...reasons.map(refusing),
       ...(ofClients === undefined ? [] : [ofClients.chain]),
       chain('check', [
-        ...families.map((family): Rule => {
-          return [matchFamily(family), vmap([daddr(family), ...port], frontendMaps[family].name)];
-        }),
+        // Ports that Services list come before ranges, which have no limits of their own.
+        ...(bounds === undefined ? [port] : [port, [l4proto, noPort]]).flatMap((at) =>
+          families.map((family): Rule => {
+            return [matchFamily(family), vmap([daddr(family), ...at], frontendMaps[family].name)];
+          }),
+        ),
         ...families.map((family): Rule => {
           const outside = matchCIDR('daddr', '!=', loopbackBlocks[family]);
           const local = matchLocalAddress('daddr');
@@ -216,6 +221,12 @@ export function partOfNamespace(name: string, { client, namespace }: Bounds): Pa
   rules.push([rateOver(rate, burst, per), over]);
   rules.push([updateSet(connections.name, [bits]), over]);
   return { chain: chain(own, rules), sets: [fieldsOf(connections)] };
+}
+
+/** Where packets to a range of ports go: to what the part does, if they are to one of its ports. */
+export function partOfRange({ port: first, lastPort }: Frontend, { chain: to }: Part): Part {
+  const rule: Rule = [matchPorts(first, lastPort!), goto(to.name)];
+  return { chain: chain(`ports-${first}-${lastPort}-${to.name}`, [rule]), sets: [] };
 }
 
 /** A client's connections are in a list that the kernel walks: more of them than this are refused. */

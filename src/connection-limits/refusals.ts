@@ -7,7 +7,7 @@ import { binary } from '../modes/elements.ts';
 import { eachEntry } from '../modes/nft-table/traffic.ts';
 import type { Count } from '../modes/traffic-counts.ts';
 import { Address, addressBytes, type Family, families, formatAddress } from '../net/address.ts';
-import type { Destination, FrontendsByFamily } from '../state/frontends-in-force.ts';
+import type { FrontendsByFamily } from '../state/frontends-in-force.ts';
 import type { Refused, RefusedReason } from '../state/limits.ts';
 import type { ServiceFollower } from '../state/store.ts';
 import { objectKey } from '../state/types.ts';
@@ -102,20 +102,21 @@ export class Refusals {
     for (const record of records) {
       if (record.kind !== 'elements' || frontends === undefined) continue;
       await eachEntry(record, pause, (key, count) => {
-        const clientAt = addressBytes[family] + 8;
-        const destination = destinationOf(family, key);
+        // Ports of a range count together, of which a client may try thousands.
+        const destination = frontends.firstOf(destinationOf(family, key));
         const { namespace, service } = frontends.at(destination);
         if (service === '') return;
         const id = `${family} ${reason} ${binary(key)}`;
         seen.set(id, count);
         const before = this.#seen.get(id) ?? 0;
         const more = count < before ? count : count - before;
-        const total = `${family} ${reason} ${binary(key.subarray(0, clientAt))}`;
+        const { address, port, protocol } = destination;
+        const total = [family, reason, protocol, port, address.key].join(' ');
         const of = { kind: 'refusals', reason } as const;
         const known = this.#totals.get(total) ?? { id: total, count: 0, destination, of };
         this.#totals.set(total, { ...known, count: known.count + more });
         const name = objectKey(namespace, service);
-        const client = formatAddress(key.subarray(clientAt));
+        const client = formatAddress(key.subarray(addressBytes[family] + 8));
         const clients = refused.get(name) ?? [];
         refused.set(name, clients);
         clients.push({ reason, client, packets: count });
@@ -125,11 +126,11 @@ export class Refusals {
 }
 
 /** The first parts of a key of `refusedSet`. */
-function destinationOf(family: Family, key: Uint8Array): Destination {
+function destinationOf(family: Family, key: Uint8Array) {
   const at = addressBytes[family];
   return {
     address: Address.from(key.subarray(0, at)),
-    protocol: protocolOf(key[at]),
+    protocol: protocolOf(key[at])!,
     port: (key[at + 4]! << 8) | key[at + 5]!,
   };
 }

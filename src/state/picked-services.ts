@@ -36,6 +36,10 @@ export class PickedServices {
     return [...this.#services.values()];
   }
 
+  get(key: string): Service | undefined {
+    return this.#services.get(key);
+  }
+
   has(key: string): boolean {
     return this.#services.has(key);
   }

@@ -1,4 +1,5 @@
 /** Tables that Fairlead makes in addition to those of its modes: their comment says that it did. */
+import { madeAt } from '../../net/made-at.ts';
 import { isPassing, orElse } from '../errors.ts';
 import { failureOf, refusal } from '../failures.ts';
 import type { Kernel, KernelFailure, KernelReader, ReplyOf, TableName } from '../kernel.ts';
@@ -28,6 +29,9 @@ import { familyWord } from './words.ts';
 
 type Writer = RecordWriter<typeof nftOps>;
 
+const noKeys: ReadonlySet<string> = new Set();
+const noParts: Parts = new Map();
+
 export interface OwnTableName extends TableName {
   readonly comment: string;
 }
@@ -48,6 +52,53 @@ export interface Elements {
   readonly devices: ReadonlySet<string>;
   /** By the names of their chains, to which elements may lead. */
   readonly parts?: Parts;
+}
+
+/** Elements that change in place: to bring a table to them costs what has changed. */
+export class LiveElements implements Elements {
+  readonly keys: Record<string, Set<string>> = {};
+  readonly devices = noKeys;
+  readonly parts = new Map<string, Part>();
+  /** Those that have changed since `settle`, and whether they were there. */
+  #keys = new Map<string, Map<string, boolean>>();
+  #parts = new Map<string, Part | undefined>();
+
+  setKey(set: string, key: string, isThere: boolean): void {
+    this.keys[set] ??= new Set();
+    const [keys, changed] = [this.keys[set], madeAt(this.#keys, set, () => new Map())];
+    if (!changed.has(key)) changed.set(key, keys.has(key));
+    if (isThere) keys.add(key);
+    else keys.delete(key);
+  }
+
+  setPart(name: string, part: Part | undefined): void {
+    if (!this.#parts.has(name)) this.#parts.set(name, this.parts.get(name));
+    if (part === undefined) this.parts.delete(name);
+    else this.parts.set(name, part);
+  }
+
+  /** What has changed, as it was and as it is. */
+  get changes(): readonly [Elements, Elements] {
+    const [was, is] = [new LiveElements(), new LiveElements()];
+    for (const [set, changed] of this.#keys) {
+      for (const [key, isOld] of changed) {
+        if (isOld) was.setKey(set, key, true);
+        if (this.keys[set]!.has(key)) is.setKey(set, key, true);
+      }
+    }
+    for (const [name, old] of this.#parts) {
+      const now = this.parts.get(name);
+      if (old !== undefined) was.parts.set(name, old);
+      if (now !== undefined) is.parts.set(name, now);
+    }
+    return [was, is];
+  }
+
+  /** A table was brought to them, or will be read. */
+  settle(): void {
+    this.#keys.clear();
+    this.#parts.clear();
+  }
 }
 
 /** A chain that says by its name what it holds, and the sets that its rules use. */
@@ -123,20 +174,22 @@ export class OwnTable {
     const doubts = this.#doubts;
     const isOurs = this.#content !== undefined;
     const before = this.#content ?? content;
-    const { parts = noParts } = elements;
-    const found = this.#held ?? (await untilSteady(() => this.#read(before, parts)));
+    const desired = elements.parts ?? noParts;
+    const found = this.#held ?? (await untilSteady(() => this.#read(before, desired)));
     this.#held = undefined;
     if (found === 'foreign') return { kind: found };
     const isIntact = typeof found === 'object';
     const isKept = isIntact && before === content && !replaces(found, isOurs);
     const writer = new RecordWriter(nftOps);
     if (!isKept) writeTable(writer, this.#name, content, found !== undefined);
-    const held = isKept ? found : noElements;
-    const { parts: heldParts = noParts } = held;
+    const isLive = isKept && found === elements && elements instanceof LiveElements;
+    const all = [isKept ? found : noElements, elements] as const;
+    const [held, next] = isLive ? elements.changes : all;
+    const [heldParts, parts] = [held, next].map((one) => one.parts ?? noParts) as [Parts, Parts];
     writeParts(writer, this.#name, absentFrom(heldParts, parts));
-    const added = bringDevices(writer, content.flowtable, held.devices, elements.devices);
+    const added = bringDevices(writer, content.flowtable, held.devices, next.devices);
     for (const fields of content.sets) {
-      const [has, desired] = [held, elements].map(({ keys }) => keys[fields.set] ?? noKeys);
+      const [has, desired] = [held, next].map(({ keys }) => keys[fields.set] ?? noKeys);
       bringKeys(writer, fields, has!, desired!);
     }
     if (!isKept) for (const chain of content.chains) writeRules(writer, this.#name, chain);
@@ -228,8 +281,6 @@ export class OwnTable {
   }
 }
 
-const noKeys: ReadonlySet<string> = new Set();
-const noParts: Parts = new Map();
 const noElements: Elements = { keys: {}, devices: noKeys };
 
 /** As it is listed: `inet fairlead-fast-path`. */
@@ -384,8 +435,8 @@ function writeParts(writer: Writer, name: OwnTableName, parts: readonly Part[]):
   for (const { chain, sets } of parts) {
     for (const fields of sets) writer.write('setAdd', fields);
     writeChain(writer, name, chain);
-    writeRules(writer, name, chain);
   }
+  for (const { chain } of parts) writeRules(writer, name, chain);
 }
 
 /** Chains may refer to one another: their rules go first. */

@@ -1,4 +1,5 @@
 /** The table of limits on the fake kernel, from its making to its end. */
+import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { BoundSettings } from '../../../src/connection-limits/bounds.ts';
 import { ConnectionLimits } from '../../../src/connection-limits/connection-limits.ts';
@@ -12,7 +13,7 @@ import type { Limits } from '../../../src/state/limits.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
-import { address, context, ready, service, slice, slicePort } from '../state/build.ts';
+import { address, context, http, ready, service, slice, slicePort } from '../state/build.ts';
 import { ToyClock } from '../sync/double.ts';
 
 const none: BoundSettings = {
@@ -22,6 +23,7 @@ const none: BoundSettings = {
   namespaceShare: 0,
   exemptClients: [],
 };
+const web = { ...http, name: '' };
 const inTable = { family: ownTable.family, table: ownTable.table };
 
 class World {
@@ -78,7 +80,9 @@ class World {
 
   /** The same, of which nothing is said yet. */
   add(name: string, limits: Limits | undefined, more: Parameters<typeof service>[0] = {}): Service {
-    const ports = [{ name: '', protocol: 'TCP', port: 80, nodePort: 30_080 } as const];
+    const known = this.services.get(`${more?.namespace ?? 'default'}/${name}`);
+    const nodePort = known?.ports.at(0)?.nodePort ?? 30_080 + this.services.size;
+    const ports = [{ name: '', protocol: 'TCP', port: 80, nodePort } as const];
     const one = service({ namespace: 'default', name, ports, limits, ...more });
     this.services.set(one.key, one);
     const slices = [slice({ '10.244.0.5': ready }, { ports: [slicePort('', 8080)] })];
@@ -94,12 +98,13 @@ class World {
   }
 
   /** The chains of Services, each with its rules. */
-  async chains(): Promise<Record<string, string[]>> {
+  async chains(
+    named = /^(bounded-)?limit-|^client$|^(any-)?namespace/,
+  ): Promise<Record<string, string[]>> {
     const { records } = await this.kernel.dump({ kind: 'rulesDump', ...inTable, chain: '' });
     const found: Record<string, string[]> = {};
     for (const one of records) {
-      if (one.kind !== 'rule' || !/^(bounded-)?limit-|^client$|^(any-)?namespace/.test(one.chain))
-        continue;
+      if (one.kind !== 'rule' || !named.test(one.chain)) continue;
       found[one.chain] = [...(found[one.chain] ?? []), printRule(one.family, one.expressions)];
     }
     return found;
@@ -209,7 +214,7 @@ describe('limits of connections', () => {
         over,
       ],
     });
-    expect([await world.count('services-ipv4'), await world.count('nodeports')]).toEqual([2, 1]);
+    expect([await world.count('services-ipv4'), await world.count('nodeports')]).toEqual([2, 2]);
     const sets = await world.sets();
     await world.set('shop', undefined, { clusterIPs: ['10.96.0.2'] });
     expect(Object.keys(await world.chains())).toEqual(['limit-IPv4-0-0-7-0-default/web']);
@@ -348,6 +353,87 @@ describe('limits of connections', () => {
     world.limits.choose(none);
     await world.settled();
     expect(await world.tables()).toEqual([]);
+  });
+
+  it('by settings hold at each port of a range, but for those that other Services list', async () => {
+    const world = new World();
+    world.limits.choose({ ...none, clientConnections: 9 });
+    const range = {
+      ports: [{ ...web, port: 8080 }],
+      portRange: { first: 8080, last: 9000 },
+    };
+    await world.set('media', undefined, range);
+    expect((await world.chains(/^ports-/))['ports-8080-9000-any-namespace']).toEqual([
+      'th dport >= 8080 th dport <= 9000 goto any-namespace',
+    ]);
+    expect(await world.count('services-ipv4')).toBe(2);
+    const [exact, ranged] = (await world.chains(/^check$/)).check!.filter((one) =>
+      one.includes('services-ipv4'),
+    );
+    expect(exact).toMatch('ip daddr . meta l4proto . th dport vmap');
+    expect(ranged).toMatch('th dport & 0 vmap');
+    await world.set('media', undefined, { ...range, portRange: undefined });
+    expect(await world.chains(/^ports-/)).toEqual({});
+    expect(await world.count('services-ipv4')).toBe(1);
+  });
+
+  it('are those of a process that has just begun, after any changes', async () => {
+    const most = fc.constantFrom(undefined, 4, 10_000);
+    const step = fc.record({ at: fc.nat(24), most, isGone: fc.boolean() });
+    const bounds = { ...none, namespaceConnections: 100 };
+    const text = async (world: World) => [
+      await world.chains(),
+      await world.count('services-ipv4'),
+      await world.count('nodeports'),
+      await world.sets(),
+      [...world.services.values()].map((one) => world.limits.obstacleOf(one)),
+    ];
+    const steps = fc.array(step, { minLength: 30, maxLength: 40 });
+    await fc.assert(
+      fc.asyncProperty(steps, fc.boolean(), async (all, isBound) => {
+        const world = new World();
+        world.limits.choose(isBound ? bounds : none);
+        world.limits.synced();
+        for (const { at, isGone, most: max_connections } of all) {
+          const key = `default/s${at}`;
+          const limits = max_connections === undefined ? undefined : { max_connections };
+          if (isGone) {
+            for (const one of world.desired.values()) {
+              if (one.servicePort.name === `s${at}`) world.desired.delete(one.key);
+            }
+            world.services.delete(key);
+          } else world.add(`s${at}`, limits, { clusterIPs: [`10.96.3.${at}`], ports: [web] });
+          world.limits.resolved(key);
+          if (at % 6 === 0) await world.settled();
+        }
+        await world.settled();
+        const fresh = new World();
+        for (const [key, one] of world.services) fresh.services.set(key, one);
+        for (const [key, one] of world.desired) fresh.desired.set(key, one);
+        fresh.limits.choose(isBound ? bounds : none);
+        fresh.limits.synced();
+        await fresh.settled();
+        expect(await text(world)).toEqual(await text(fresh));
+      }),
+      { numRuns: 5 },
+    );
+  });
+
+  it('look at the Services that change alone', async () => {
+    const world = new World();
+    world.limits.choose({ ...none, namespaceConnections: 100 });
+    for (let i = 0; i < 100; i += 1) world.add(`s${i}`, undefined, { ports: [web] });
+    world.limits.synced();
+    await world.settled();
+    const [looked, has] = [new Set<string>(), world.desired.get.bind(world.desired)];
+    world.desired.get = (key) => {
+      looked.add(key);
+      return has(key);
+    };
+    await world.clock.pass(10_000);
+    looked.clear();
+    await world.set('s7', { max_connections: 3 }, { ports: [web] });
+    expect([...looked]).toEqual([[...world.desired.values()][7]!.key]);
   });
 
   it('by settings leave out exempt clients, and follow the size of connection tracking', async () => {
