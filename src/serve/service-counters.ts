@@ -126,6 +126,9 @@ const rateSecondsMax = 60;
 const readAgainMs = 2000;
 /** A value that was in none of this many whole readings is forgotten. */
 export const readingsKept = 100;
+/** More values than this many times those of a reading, and some, are not kept. */
+const goneFactor = 2;
+const goneLeast = 1000;
 
 export class ServiceCounters {
   readonly #agent: Counted;
@@ -335,6 +338,8 @@ class LastCounts {
   #recent = new Map<string, number>();
   #older: ReadonlyMap<string, number> = new Map();
   #readings = 0;
+  /** How many values this reading has. */
+  #read = 0;
 
   clear(): void {
     this.#recent = new Map();
@@ -344,7 +349,10 @@ class LastCounts {
   /** Everything that there is was read. */
   readingEnded(): void {
     this.#readings += 1;
-    if (this.#readings % readingsKept !== 0) return;
+    // Clients may try port after port of a range: most elements are others at each reading.
+    const areMostGone = this.#recent.size > goneFactor * this.#read + goneLeast;
+    this.#read = 0;
+    if (this.#readings % readingsKept !== 0 && !areMostGone) return;
     this.#older = this.#recent;
     this.#recent = new Map();
   }
@@ -353,6 +361,7 @@ class LastCounts {
   more({ count, id }: Count): number {
     const before = this.#recent.get(id) ?? this.#older.get(id) ?? 0;
     this.#recent.set(id, count);
+    this.#read += 1;
     // Less than before: the element was replaced.
     return count < before ? count : count - before;
   }

@@ -120,6 +120,25 @@ describe('connections by Service', () => {
     expect(await node.connections()).toEqual({ web: 2002, shop: 5 });
   });
 
+  it('are forgotten earlier where most elements are others at each reading', async () => {
+    const node = new Node();
+    const first = toFrontend('10.96.0.1', 1000);
+    const others = (from: number) =>
+      Array.from({ length: 600 }, (_, i) => ({
+        ...toFrontend('10.96.0.2', 1)!,
+        id: `${from + i}`,
+      }));
+    const total = async () => (await node.connections())?.web;
+    node.counts = [first];
+    expect(await total()).toBe(1000);
+    for (let i = 0; i < 20; i += 1) {
+      node.counts = others(i * 600);
+      await node.connections();
+    }
+    node.counts = [first];
+    expect(await total()).toBe(2000);
+  });
+
   it('of a frontend that passes to another Service stay with its earlier owner', async () => {
     const node = new Node();
     node.counts = [toFrontend('10.96.0.1', 10)];
