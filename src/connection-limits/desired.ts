@@ -33,7 +33,7 @@ interface Served extends DesiredFamily {
 const room = { ofNamespace: 200_000, ofAll: 800_000, service: 100 } as const;
 
 /** What limits depend on, other than Services. */
-export interface LimitsContext {
+interface LimitsContext {
   readonly served: readonly Served[];
   /** Those of a Service that this kernel can keep. */
   readonly limits: (service: Service) => Limits;

@@ -1,11 +1,20 @@
 /** Claims of Services to frontends, and which of several is the best; see `frontend-owners.ts`. */
-import { type ClaimKey, claimKey, familyOf, type NodePortKey } from './frontend-key.ts';
+import type { Family } from '../net/address.ts';
+import type { Protocol } from '../net/protocol.ts';
+import {
+  type ClaimKey,
+  claimKey,
+  familyOf,
+  type NodePortKey,
+  nodePortClaim,
+} from './frontend-key.ts';
+import type { NodeSockets } from './node-sockets.ts';
 import { comparePrecedence } from './precedence.ts';
 import type { Frontend, Service, ServicePortName } from './types.ts';
 
 /** The owner's name if no Service may have the port: who listens there. */
 const keepers = ['this proxy', 'the API server', 'a program of the node'] as const;
-export const [proxy, server, program] = keepers;
+const [proxy, server, program] = keepers;
 type Keeper = (typeof keepers)[number];
 
 /** A Service, as far as it matters for its claims. */
@@ -123,4 +132,25 @@ export function compare(a: Claim, b: Claim): number {
     comparePrecedence(a.frontend.kind, b.frontend.kind) || one.createdMs - other.createdMs;
   if (order !== 0 || one.key === other.key) return order;
   return one.key < other.key ? -1 : 1;
+}
+
+/** What has precedence over the frontend, at an address of the node or of the API server. */
+export function nearOf(
+  family: Family,
+  protocol: Protocol,
+  { address, kind, lastPort, port }: Frontend,
+  { addresses, hasProgram, listening, nodePorts, server: at }: NodeSockets,
+): Claim['near'] {
+  if (address === undefined || comparePrecedence(kind, 'nodePort') < 0) return undefined;
+  if (lastPort !== undefined) {
+    if (kind === 'externalIP' && at?.address === address.key) return server;
+    return addresses.has(address.key) || nodePorts.has(address.key) ? program : undefined;
+  }
+  if (kind === 'externalIP' && at?.address === address.key) {
+    if (at.port === 'all' || (protocol === 'TCP' && at.port === port)) return server;
+  }
+  const acceptsNodePorts = nodePorts.has(address.key);
+  if (acceptsNodePorts && protocol === 'TCP' && listening.has(port)) return proxy;
+  if (kind === 'externalIP' && hasProgram?.(protocol, address, port)) return program;
+  return acceptsNodePorts ? nodePortClaim(family, protocol, port) : undefined;
 }

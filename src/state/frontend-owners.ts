@@ -25,10 +25,8 @@ import {
   isKeeper,
   isOwn,
   isSingle,
-  program,
-  proxy,
+  nearOf,
   rangeAt,
-  server,
 } from './claims.ts';
 import type { Conflict } from './conflict.ts';
 import {
@@ -44,7 +42,6 @@ import {
 import { type NodeSockets, noSockets } from './node-sockets.ts';
 import { kept, listOf, type OneOrMore } from './one-or-more.ts';
 import { hasPort } from './port-range.ts';
-import { comparePrecedence } from './precedence.ts';
 import {
   type Forwarding,
   type Frontend,
@@ -551,27 +548,6 @@ class DesiredClaims {
       this.duplicates.push(frontend);
     }
   }
-}
-
-/** What has precedence over the frontend, at an address of the node or of the API server. */
-function nearOf(
-  family: Family,
-  protocol: Protocol,
-  { address, kind, lastPort, port }: Frontend,
-  { addresses, hasProgram, listening, nodePorts, server: at }: NodeSockets,
-): Claim['near'] {
-  if (address === undefined || comparePrecedence(kind, 'nodePort') < 0) return undefined;
-  if (lastPort !== undefined) {
-    if (kind === 'externalIP' && at?.address === address.key) return server;
-    return addresses.has(address.key) || nodePorts.has(address.key) ? program : undefined;
-  }
-  if (kind === 'externalIP' && at?.address === address.key) {
-    if (at.port === 'all' || (protocol === 'TCP' && at.port === port)) return server;
-  }
-  const acceptsNodePorts = nodePorts.has(address.key);
-  if (acceptsNodePorts && protocol === 'TCP' && listening.has(port)) return proxy;
-  if (kind === 'externalIP' && hasProgram?.(protocol, address, port)) return program;
-  return acceptsNodePorts ? nodePortClaim(family, protocol, port) : undefined;
 }
 
 /** With other frontends instead of these, or none. */
