@@ -9,7 +9,7 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 88_716;
+const total = 88_764;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2790,
@@ -21,11 +21,11 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/internals/kube-proxy-behaviour.md': 2970,
   'docs/internals/reliability.md': 2095,
   'docs/kubectl-plugin.md': 1250,
-  'docs/limits.md': 2730,
+  'docs/limits.md': 2750,
   'docs/logs.md': 3545,
   'docs/metrics.md': 2200,
   'docs/migrating.md': 2300,
-  'docs/operating.md': 2070,
+  'docs/operating.md': 2095,
   'docs/runbook.md': 5293,
   'docs/scale.md': 1350,
   'docs/semantics.md': 3870,
