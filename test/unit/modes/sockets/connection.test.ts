@@ -1,0 +1,39 @@
+import { syncBuiltinESMExports } from 'node:module';
+import net, { Socket } from 'node:net';
+import { expect, it, onTestFinished, vi } from 'vitest';
+import { carry } from '../../../../src/modes/sockets/connection.ts';
+import { quiet } from '../../sync/double.ts';
+import { pool } from '../nftables/forwardings.ts';
+
+it('waits 250 ms for the first endpoint, twice as long for each after it, and resets after four', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  const { connect } = net;
+  // No endpoint answers.
+  net.connect = () => Object.assign(new Socket(), { connecting: true });
+  syncBuiltinESMExports();
+  onTestFinished(() => {
+    net.connect = connect;
+    syncBuiltinESMExports();
+    vi.useRealTimers();
+  });
+  const [client, tried] = [new Socket(), [] as number[]];
+  client.on('error', () => {});
+  carry(client, {
+    choose: (count: number) => {
+      tried.push(count);
+      return { pool: pool(1), index: 0 };
+    },
+    leadsBack: () => false,
+    connections: { add() {} },
+    claim: { giveBack() {} },
+    joined() {},
+  } as never);
+  for (const [count, ms] of [250, 500, 1000, 2000].entries()) {
+    await vi.advanceTimersByTimeAsync(ms - 1);
+    await quiet();
+    expect([tried.length, client.destroyed]).toEqual([count + 1, false]);
+    await vi.advanceTimersByTimeAsync(1);
+    await quiet();
+  }
+  expect([tried, client.destroyed]).toEqual([[0, 1, 2, 3], true]);
+});
