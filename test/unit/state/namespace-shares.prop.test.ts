@@ -218,17 +218,6 @@ describe('NamespaceShares', () => {
     shares.stop();
   });
 
-  it('counts source ranges once for each load-balancer frontend', () => {
-    const shares = new NamespaceShares({ limits, factor: 1, state: { touch() {} } });
-    const ranges = Array.from({ length: 80 }, (_, i) => `192.0.2.${i}/32`);
-    for (const name of ['one', 'two']) {
-      const fields = { loadBalancerIPs: ['198.51.100.1'], loadBalancerSourceRanges: ranges };
-      const one = service({ name, type: 'LoadBalancer', ports: portsOf(8), ...fields });
-      shares.count(one.key, one, []);
-    }
-    expect(shares.of('ns')).toEqual({ ...limits, slots: serviceSlotsMax, sourceRanges: 320 });
-  });
-
   it('gives 400 Services of 16 ports with tables no more slots than a namespace gets', () => {
     const shares = new NamespaceShares({ limits: noLimits, factor: 10, state: { touch() {} } });
     const namesOf = (count: number): string[] =>
