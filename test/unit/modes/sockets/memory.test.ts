@@ -1,5 +1,6 @@
 /** How many clients session affinity of sockets remembers. */
-import { expect, it } from 'vitest';
+import fc from 'fast-check';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { Memories } from '../../../../src/modes/sockets/memory.ts';
 import { host, pool } from './peers.ts';
 
@@ -25,4 +26,55 @@ it('clients of many Service ports are bounded together, and the port with most f
   for (const port of ports) port.remember('192.0.2.2', endpoints.key(0), 60);
   for (let i = 0; i < 999; i += 1) few.remember(client(i), endpoints.key(0), 60);
   expect(few.size).toBe(1000);
+});
+
+it('a client gets the endpoint that it had last, of the two last ones that are there still', () => {
+  const hosts = fc.uniqueArray(fc.integer({ min: 1, max: 5 }), { minLength: 1 });
+  const step = fc.oneof(
+    fc.record({ client: fc.constantFrom('a', 'b', 'c'), host: fc.integer({ min: 1, max: 5 }) }),
+    fc.record({ failed: fc.constantFrom('a', 'b', 'c') }),
+    fc.record({ kept: hosts, timeoutSeconds: fc.constantFrom(0, 60, 60, 60) }),
+  );
+  const listOf = (of: readonly number[]) => pool(...of.map((one) => host(1, one)));
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 20 }), hosts, (steps, asked) => {
+      const memory = new Memories(1000).join({ id: '' });
+      const known = new Map<string, readonly number[]>();
+      for (const one of steps) {
+        if ('failed' in one) {
+          memory.forget(one.failed);
+          known.delete(one.failed);
+        } else if ('client' in one) {
+          memory.remember(one.client, listOf([one.host]).key(0), 60);
+          const others = known.get(one.client)?.filter((other) => other !== one.host) ?? [];
+          known.set(one.client, [one.host, ...others].slice(0, 2));
+        } else {
+          const { kept, timeoutSeconds } = one;
+          memory.retain({ id: '', timeoutSeconds, pools: kept.map((each) => listOf([each])) });
+          for (const [client, all] of known) {
+            const left = all.filter((each) => timeoutSeconds > 0 && kept.includes(each));
+            if (left.length > 0) known.set(client, left);
+            else known.delete(client);
+          }
+        }
+        expect(memory.size).toBe(known.size);
+        for (const client of ['a', 'b', 'c']) {
+          const last = known.get(client)?.find((each) => asked.includes(each));
+          const index = last === undefined ? undefined : asked.indexOf(last);
+          expect(memory.recall(listOf(asked), client)).toBe(index);
+        }
+      }
+    }),
+  );
+});
+
+it('a client is remembered for the time of its Service', () => {
+  vi.useFakeTimers({ toFake: ['performance'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const memory = new Memories().join({ id: '' });
+  memory.remember('192.0.2.1', endpoints.key(0), 60);
+  vi.advanceTimersByTime(60_000);
+  expect(memory.recall(endpoints, '192.0.2.1')).toBe(0);
+  vi.advanceTimersByTime(1);
+  expect(memory.recall(endpoints, '192.0.2.1')).toBeUndefined();
 });
