@@ -152,30 +152,6 @@ describe('a TCP frontend', () => {
     expect((await ask(second)).sort()).toEqual([a, a, a, b, b, b]);
   });
 
-  it('keeps one endpoint of a client per pool if policies differ', async () => {
-    const [vip, outer, near, far, client] = [1, 2, 3, 4, 5].map((n) => host(21, n)) as [
-      string,
-      string,
-      string,
-      string,
-      string,
-    ];
-    const more = [6, 7].map((n) => host(21, n));
-    await Promise.all([near, far, ...more].map(tcpEndpoint));
-    const board = switchboard();
-    const all = pool(far, ...more);
-    const local = pool(near, ...more);
-    const sticky = { affinity: { ...remembering(all, 60), pools: [all, local] } };
-    await board.open(frontend(vip, pool(far), sticky));
-    await board.open(frontend(outer, pool(near), sticky));
-    expect([await askOnce(vip, client), await askOnce(outer, client)]).toEqual([far, near]);
-    board.update(frontend(vip, all, sticky));
-    board.update(frontend(outer, local, sticky));
-    for (let i = 0; i < 3; i += 1) {
-      expect([await askOnce(vip, client), await askOnce(outer, client)]).toEqual([far, near]);
-    }
-  });
-
   it('accepts no clients after it is closed, and keeps existing connections', async () => {
     const [vip, a] = [host(7, 1), host(7, 2)];
     await tcpEndpoint(a);
