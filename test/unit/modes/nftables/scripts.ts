@@ -37,8 +37,6 @@ const stories = {
   'every-kind': async (stage, family) => {
     const loadBalancerSourceRanges = ['192.0.0.0/8'];
     await stage.play([everyKind(family, { loadBalancerSourceRanges }), endpoints(family, both)]);
-    await stage.play();
-    stage.rig.drain();
   },
   'policy-local': async (stage, family) => {
     const web = everyKind(family, {
@@ -52,8 +50,6 @@ const stories = {
   'no-endpoints': async (stage, family) => {
     await stage.play([everyKind(family)]);
     await stage.play([everyKind(family), endpoints(family, { [away]: ready })]);
-    await stage.play([everyKind(family)]);
-    stage.rig.drain();
   },
   'session-affinity': async (stage, family) => {
     const policies = { externalTrafficPolicy: 'Local', affinityTimeoutSeconds: 10800 } as const;
