@@ -49,23 +49,15 @@ describe.for(families)('nftables mode, %s', (family) => {
     const stageOf = async (fields: Parameters<typeof everyKind>[1] = {}) =>
       new Stage({ family }).play([everyKind(family, { ...affinity, ...fields }), list(both)]);
 
-    it.for(everything)('returns a client of %s to its endpoint', async (to) => {
-      const stage = await stageOf();
-      const first = stage.outcome('outside', to, { random: 1 });
-      for (const random of [0, 1, 2]) {
-        expect(stage.outcome('outside', to, { random })).toBe(first);
-      }
-      const other = { saddr: '203.0.113.10', random: 0 };
-      expect(stage.outcome('outside', to, other)).not.toBe(first);
-    });
-
-    it.for(everything)('returns a client of %s to it at every other address', async (to) => {
+    it.for(everything)('returns a client of %s to its endpoint, at every address', async (to) => {
       const stage = await stageOf();
       const first = stage.outcome('outside', to, { random: 1 });
       for (const random of [0, 1]) {
         const again = everything.map((other) => stage.outcome('outside', other, { random }));
         expect(new Set(again)).toEqual(new Set([first]));
       }
+      const other = { saddr: '203.0.113.10', random: 0 };
+      expect(stage.outcome('outside', to, other)).not.toBe(first);
     });
 
     it.for([
