@@ -73,6 +73,15 @@ class Life {
   }
 }
 
+/** Of four, the first one has just been left out. */
+function withOneOut(): Life {
+  const life = new Life(4);
+  life.turns(4);
+  life.answering.delete(0);
+  while (life.out.length === 0) life.turn();
+  return life;
+}
+
 describe('a pool', () => {
   it('never leaves out more than its part, nor all, whatever happens to its endpoints', () => {
     const step = fc.oneof(
@@ -147,10 +156,7 @@ describe('a pool', () => {
   });
 
   it('probes an endpoint that is out with growing pauses', () => {
-    const life = new Life(4);
-    life.turns(4);
-    life.answering.delete(0);
-    while (life.out.length === 0) life.turn();
+    const life = withOneOut();
     life.probed.length = 0;
     const pauses: number[] = [];
     let last = life.nowMs;
@@ -217,10 +223,7 @@ describe('a pool', () => {
   );
 
   it('gives an endpoint that comes back its share in steps', () => {
-    const life = new Life(4);
-    life.turns(4);
-    life.answering.delete(0);
-    while (life.out.length === 0) life.turn();
+    const life = withOneOut();
     expect([...life.pool.parts(life.nowMs, growthMs)!]).toEqual([[0, 0]]);
     life.answering.add(0);
     while (life.out.length > 0) life.turn();
@@ -232,10 +235,7 @@ describe('a pool', () => {
   });
 
   it('lets clients try an endpoint after five minutes that probes do not reach', () => {
-    const life = new Life(4);
-    life.turns(4);
-    life.answering.delete(0);
-    while (life.out.length === 0) life.turn();
+    const life = withOneOut();
     const from = life.nowMs;
     let because: string | undefined;
     while (because === undefined) {
@@ -250,10 +250,7 @@ describe('a pool', () => {
   });
 
   it('forgets an endpoint that has gone', () => {
-    const life = new Life(4);
-    life.turns(4);
-    life.answering.delete(0);
-    while (life.out.length === 0) life.turn();
+    const life = withOneOut();
     life.keep([1, 2, 3]);
     expect(life.pool.parts(life.nowMs, growthMs)).toBeUndefined();
   });

@@ -172,15 +172,6 @@ describe('KubernetesSource', () => {
     expect(sink.changes.filter(isGone)).toEqual([]);
   });
 
-  it('lists in pages if the server treats a streaming list as a plain watch', async () => {
-    const server = await startCluster(20, { streamingLists: 'ignored' });
-    const { converged } = startSource(server);
-    await converged();
-    change(server, 1);
-    await converged();
-    expect(server.count('services', 'list')).toBe(1);
-  });
-
   it('continues without ServiceCIDRs if they are not available, and finds them later', async () => {
     const server = await startCluster();
     server.absent.add('servicecidrs');

@@ -3,7 +3,7 @@ import { NFPROTO, VERDICT } from '../../../../src/kernel/nft/constants.ts';
 import { ElementShape } from '../../../../src/kernel/ops.ts';
 import { defaultIPVSSettings, type Environment } from '../../../../src/modes/mode.ts';
 import { allPaths } from '../../../../src/state/paths.ts';
-import { batch } from '../../../conformance/ops.ts';
+import { batch, bytes, verdict } from '../../../conformance/ops.ts';
 import { address, cidr } from '../../state/build.ts';
 import { all, forwarding, config as plain, pool } from '../nftables/forwardings.ts';
 import { freshState, Rig } from './rig.ts';
@@ -90,30 +90,33 @@ describe('lists of source ranges in mode ipvs', () => {
 
   it('are repaired, with their verdicts, if another program changes them', async () => {
     const rig = await started(
-      ...[guarded('a', 1, '192.0.2.0/25'), guarded('b', 2, '192.0.2.0/25'), few('c', 3)],
+      ...[
+        guarded('a', 1, '192.0.2.0/25'),
+        guarded('b', 2, '192.0.2.0/25'),
+        few('c', 3),
+        few('d', 4),
+      ],
     );
     const before = rig.state();
     const at = { family: NFPROTO.IPv4, table: 'fairlead-ipvs' };
     const [set] = lists(rig);
     rig.kernel.foreign(batch({ kind: 'setFlush', ...at, set: set! }));
-    const key = (host: number) => [198, 51, 100, host, 6, 0, 0, 0, 0, 80, 0, 0];
-    const verdict = [...word(VERDICT.accept), 0, 0, 0, 0];
-    const added = Uint8Array.from([1, 3].flatMap((host) => [...key(host), ...verdict]));
-    const of = { ...at, set: 'firewall-ips', keyLength: 12, dataLength: 0, count: 2 };
-    const gone = Uint8Array.from([key(1), key(2)].flat());
+    const key = (host: number) => Uint8Array.of(198, 51, 100, host, 6, 0, 0, 0, 0, 80, 0, 0);
+    const [of, gone] = [
+      { ...at, set: 'firewall-ips', keyLength: 12, dataLength: 0 },
+      [key(1), key(2)],
+    ];
+    const elsewhere = verdict(VERDICT.goto, 'endpoints-check');
+    const added = bytes(key(1), elsewhere, key(3), elsewhere, key(4), elsewhere);
     rig.kernel.foreign(
       batch(
-        { kind: 'elementsDelete', ...of, shape: 0, entries: gone },
-        { kind: 'elementsAdd', ...of, shape: ElementShape.verdict, entries: added },
+        { kind: 'elementsDelete', ...of, count: 2, shape: 0, entries: bytes(...gone) },
+        { kind: 'elementsAdd', ...of, count: 3, shape: ElementShape.verdict, entries: added },
       ),
     );
     expect(rig.state()).not.toBe(before);
-    expect(await rig.audit()).toEqual({ missing: 2, wrong: 1, unwanted: 2 });
+    expect(await rig.audit()).toEqual({ missing: 2, wrong: 1, unwanted: 3 });
     expect(rig.state()).toBe(before);
     expect(await rig.audit()).toEqual(noDrift);
   });
 });
-
-function word(value: number): Uint8Array {
-  return new Uint8Array(Int32Array.of(value).buffer);
-}
