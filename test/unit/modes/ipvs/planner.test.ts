@@ -176,6 +176,28 @@ describe('a removed endpoint in mode ipvs', () => {
   });
 });
 
+it('an audit counts each difference of a virtual service and its real servers', async () => {
+  const rig = await started(web([a, b]));
+  const before = rig.state();
+  const writer = new RecordWriter(kernelOps);
+  const key = { family: 2, protocol: 6, address: address('10.96.0.1').bytes, port: 80 };
+  const settings = { scheduler: 'lc', flags: 0, timeoutSeconds: 0, prefixLength: 32 };
+  const how = { forwarding: IP_VS_CONN_F.MASQ, weight: 1, upperThreshold: 0, lowerThreshold: 0 };
+  const server = (text: string) => {
+    return { ...key, destination: address(text).bytes, destinationPort: 8080 };
+  };
+  writer.write('virtualServiceSet', { ...key, ...settings });
+  writer.write('destinationDelete', server(a));
+  writer.write('destinationSet', { ...server(b), ...how, weight: 7 });
+  for (const last of [1, 2, 3]) {
+    writer.write('destinationAdd', { ...server(`10.244.9.${last}`), ...how });
+  }
+  expect(rig.kernel.applyNow(writer.finish()).kind).toBe('applied');
+  expect(await rig.audit()).toEqual({ missing: 1, wrong: 2, unwanted: 3 });
+  await rig.drain();
+  expect(rig.state()).toBe(before);
+});
+
 describe('virtual services of other programs', () => {
   const foreign = (kernel: FakeKernel, at: string, port: number): void => {
     const writer = new RecordWriter(kernelOps);
