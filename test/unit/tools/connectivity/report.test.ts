@@ -1,5 +1,9 @@
 /** What clients of `fairlead test` make of a cluster, and that servers answer over both protocols. */
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { attemptsOf } from '../../../../src/tools/connectivity/checks.ts';
 import { report, sceneOf } from '../../../../src/tools/connectivity/client.ts';
 import {
@@ -8,6 +12,8 @@ import {
   exchange,
   serve,
 } from '../../../../src/tools/connectivity/exchange.ts';
+import { quiet } from '../../sync/double.ts';
+import { fakeTimeouts } from '../../turns.ts';
 
 const nodes = new Map([
   ['a', ['192.0.2.1', '2001:db8::1']],
@@ -177,6 +183,9 @@ describe('the report of a client', () => {
   ])('names %s', async (_, fault, expected) => {
     const lines = await reported('node', 'c', clusterAround('c', fault));
     const failures = lines.filter(([result]) => result === 'fail').map((line) => line.slice(1));
+    const passed = lines.flatMap(([result, , count]) => (result === 'pass' ? [Number(count)] : []));
+    const all = attemptsOf(sceneOf(listed, nodes, { network: 'node', node: 'c' }));
+    expect(failures.length + passed.reduce((sum, one) => sum + one)).toBe(all.length);
     if (expected.length > 0) return expect(failures).toEqual(expected);
     expect(failures.map(([check]) => check)).toContain('ClusterIP, session affinity');
     expect(failures[0]!.at(-1)).toMatch(/^several servers answer: server-\d,server-\d$/);
@@ -226,5 +235,48 @@ describe('a server', () => {
     const at = { protocol: of, address: '127.0.0.1', port: server.ports[of] };
     const found = await exchange(at, 60_000);
     expect(found).toEqual({ server: 'me', seen: '127.0.0.1', own: '127.0.0.1' });
+  });
+});
+
+describe('a client', () => {
+  const of = (protocol: 'TCP' | 'UDP', port: number) => ({ protocol, address: '127.0.0.1', port });
+
+  it('is told of another program, and of servers that refuse', async () => {
+    const other = createServer((_, response) => void response.end('hello'));
+    onTestFinished(() => void other.close());
+    await once(other.listen(0, '127.0.0.1'), 'listening');
+    const { port } = other.address() as AddressInfo;
+    const error = 'another program answered';
+    expect(await exchange(of('TCP', port), 60_000)).toEqual({ failed: 'other', error });
+    const gone = await serve('me', 0);
+    gone.close();
+    for (const protocol of ['TCP', 'UDP'] as const) {
+      const found = await exchange(of(protocol, gone.ports[protocol]), 60_000);
+      expect(found).toEqual({ failed: 'refused', error: 'refused' });
+    }
+  });
+
+  it('waits for as long as it may', async () => {
+    fakeTimeouts();
+    const tcp = createServer(() => {}).listen(0, '127.0.0.1');
+    const udp = createSocket('udp4').bind(0, '127.0.0.1');
+    onTestFinished(() => {
+      tcp.closeAllConnections();
+      tcp.close();
+      udp.close();
+    });
+    await Promise.all([once(tcp, 'listening'), once(udp, 'listening')]);
+    const ends: string[] = [];
+    const asked = ([tcp, udp] as const).map(async (server, i) => {
+      const { port } = server.address() as AddressInfo;
+      const found = await exchange(of(i === 0 ? 'TCP' : 'UDP', port), 2000);
+      ends.push('failed' in found ? `${found.failed}: ${found.error}` : '');
+    });
+    await vi.advanceTimersByTimeAsync(1999);
+    await quiet();
+    expect(ends).toEqual([]);
+    await vi.advanceTimersByTimeAsync(1);
+    await Promise.all(asked);
+    expect(ends).toEqual(['timeout: timed out', 'timeout: timed out']);
   });
 });
