@@ -80,10 +80,6 @@ describe('withOrderOf', () => {
     resolved(slice({ [b]: readyLocal, [c]: ready, [d]: readyLocal })),
   );
 
-  it('keeps a first Forwarding unchanged', () => {
-    expect(withOrderOf(undefined, before)).toBe(before);
-  });
-
   it('orders every list after the previous one', () => {
     expect(pools(after)).toEqual({
       cluster: ['10.0.0.4:8080', '10.0.0.2:8080', '10.0.0.3:8080'],

@@ -261,13 +261,6 @@ describe('the properties that all ports of a Service share', () => {
     expect(resolveOne(of, []).healthCheckNodePort).toBe(expected);
   });
 
-  it('lose load-balancer fields in one step with its type (S36)', () => {
-    const before = service({ ...balanced });
-    const after = service({ type: 'ClusterIP', externalTrafficPolicy: 'Cluster' });
-    expect(frontends(resolveOne(before, []))).toHaveLength(3);
-    expect(frontends(resolveOne(after, []))).toHaveLength(1);
-  });
-
   it.each([
     ['all clients when there are none', [], [], false],
     ['the node when they hold its address', ['192.168.0.0/24'], ['192.168.0.0/24'], true],

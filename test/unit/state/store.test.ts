@@ -179,18 +179,6 @@ describe('ServiceCIDRs', () => {
     expect(texts(state)).toEqual([['10.112.0.0/16', '10.96.0.0/12'], ['fd00::/108']]);
   });
 
-  it('remain if only one of two objects that contain them is deleted', () => {
-    const state = new ClusterState();
-    apply(state, 'default', '10.96.0.0/12');
-    apply(state, 'more', '10.96.0.0/12', '10.112.0.0/16');
-    const before = state.serviceCIDRs('IPv6');
-    state.apply({ kind: 'service-cidr-gone', name: 'more' });
-    expect(texts(state)).toEqual([['10.96.0.0/12'], []]);
-    expect(state.serviceCIDRs('IPv6')).toBe(before);
-    state.apply({ kind: 'service-cidr-gone', name: 'default' });
-    expect(texts(state)).toEqual([[], []]);
-  });
-
   it('are the same array, with no new revision, if an object is repeated', () => {
     const state = new ClusterState();
     apply(state, 'default', '10.96.0.0/12');
