@@ -241,7 +241,7 @@ describe('a server', () => {
 describe('a client', () => {
   const of = (protocol: 'TCP' | 'UDP', port: number) => ({ protocol, address: '127.0.0.1', port });
 
-  it('is told of another program, and of servers that refuse', async () => {
+  it('names another program that answers, and a refusal', async () => {
     const other = createServer((_, response) => void response.end('hello'));
     onTestFinished(() => void other.close());
     await once(other.listen(0, '127.0.0.1'), 'listening');
