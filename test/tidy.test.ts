@@ -205,7 +205,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/failure-detection': 1590,
   'src/fast-path': 610,
   'src/host': 2704,
-  'src/kernel': 6495,
+  'src/kernel': 6498,
   'src/modes': 14_540,
   'src/net': 1470,
   'src/serve': 15_255,
@@ -215,7 +215,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1340,
   'src/time': 440,
   'src/tools': 5880,
-  test: 120_208,
+  test: 120_221,
 };
 
 describe('budgets', () => {

@@ -2,7 +2,7 @@
 import type { ApplyResult, Kernel } from './kernel.ts';
 import { NFPROTO } from './nft/constants.ts';
 import { kernelOps, nftOps } from './ops.ts';
-import { countRecords, RecordWriter, readRecords } from './records.ts';
+import { RecordWriter, readRecords, recordStarts } from './records.ts';
 
 /**
  * Returns a Kernel whose reads go to `kernel` and whose writes change nothing. A transaction of
@@ -30,7 +30,7 @@ async function check(kernel: Kernel, ops: Uint8Array): Promise<ApplyResult> {
 
 /** Has the kernel check a transaction of nf_tables without committing it. */
 export async function checkTransaction(kernel: Kernel, ops: Uint8Array): Promise<ApplyResult> {
-  const count = countRecords(ops);
+  const count = [...recordStarts(ops)].length;
   const last = new RecordWriter(nftOps, 256);
   last.write('chainDelete', { family: NFPROTO.IPv4, table: 'fairlead-check', chain: 'missing' });
   const result = await kernel.apply(Buffer.concat([ops, last.finish()]));

@@ -58,6 +58,16 @@ interface FailedRecord {
   readonly entry: number | undefined;
 }
 
+const slab = { free: new Uint8Array(0) };
+
+/** Zeros for a batch, which is not kept, in shared memory: V8 frees each memory by itself. */
+export function smallBytes(length: number): Uint8Array<ArrayBuffer> {
+  if (length > slab.free.length) slab.free = new Uint8Array(16 * 1024);
+  const bytes = slab.free.subarray(0, length);
+  slab.free = slab.free.subarray(length);
+  return bytes;
+}
+
 /** Writes records into one growing buffer. */
 export class RecordWriter<S extends Schema> {
   readonly #schema: S;
@@ -68,10 +78,10 @@ export class RecordWriter<S extends Schema> {
   /** By index, up to the last record that has an owner. */
   readonly #owners: Owner[] = [];
 
-  constructor(schema: S, capacityBytes = 1024) {
+  constructor(schema: S, capacityBytes = 0) {
     this.#schema = schema;
-    this.#bytes = new Uint8Array(capacityBytes);
-    this.#view = new DataView(this.#bytes.buffer);
+    this.#bytes = capacityBytes > 0 ? new Uint8Array(capacityBytes) : smallBytes(1024);
+    this.#view = new DataView(this.#bytes.buffer, this.#bytes.byteOffset, this.#bytes.length);
   }
 
   /** Records written so far; the index that the next record will have. */
@@ -250,13 +260,6 @@ export function* recordStarts(bytes: Uint8Array): Generator<number> {
   ) {
     yield at;
   }
-}
-
-/** The number of records that `bytes`, written by a RecordWriter, holds. */
-export function countRecords(bytes: Uint8Array): number {
-  let count = 0;
-  for (const _ of recordStarts(bytes)) count += 1;
-  return count;
 }
 
 /** The same bytes, in three forms. */

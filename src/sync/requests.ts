@@ -7,9 +7,8 @@ export class Requests {
   readonly #requested: () => void;
   #isReported = false;
   #isWaiting = false;
-  /** `Clock.now` of the timer that is set. */
+  /** `Clock.now` of the timer that is set, and its end, after which no wait may follow. */
   #wakesAtMs = Number.POSITIVE_INFINITY;
-  /** No wait follows. */
   stop = (): void => {};
 
   /** `requested` is called once for all requests that the next sync answers. */

@@ -4,7 +4,7 @@ import type { AddressRanges } from '../../net/address-ranges.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import { increment } from '../../net/interval.ts';
 import { ElementShape, type nftOps } from '../ops.ts';
-import type { RecordWriter } from '../records.ts';
+import { type RecordWriter, smallBytes } from '../records.ts';
 import { NFPROTO, NFT_SET_ELEM_INTERVAL_END } from './constants.ts';
 import { entryShape, fieldsOfSet, type SetDefinition } from './sets.ts';
 
@@ -27,8 +27,8 @@ class ElementBuffer {
   /** Whose entries begin at each of `#starts`, which are indexes of entries, ascending. */
   readonly #owners: string[] = [];
   readonly #starts: number[] = [];
-  #bytes = new Uint8Array(256);
-  #view = new DataView(this.#bytes.buffer);
+  #bytes = smallBytes(256);
+  #view = new DataView(this.#bytes.buffer, this.#bytes.byteOffset, this.#bytes.length);
   #length = 0;
   #count = 0;
 

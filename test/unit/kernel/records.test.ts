@@ -48,6 +48,19 @@ function write(schema: Schema, records: readonly { kind: string }[]): Uint8Array
 }
 
 describe('records', () => {
+  test('of writers that take turns stay apart', () => {
+    const tables = ['a', 'b'] as const;
+    const writers = tables.map(() => new RecordWriter(nftOps));
+    for (let i = 0; i < 200; i += 1) {
+      for (const [of, table] of tables.entries()) {
+        writers[of]!.write('tableDelete', { family: 2, table });
+      }
+    }
+    const read = writers.map((writer) => Array.from(readRecords(nftOps, writer.finish())));
+    const expected = tables.map((table) => ({ kind: 'tableDelete', family: 2, table }));
+    expect(read).toEqual(expected.map((one) => new Array(200).fill(one)));
+  });
+
   test.each([
     ['nftOps', nftOps],
     ['requests', requests],
