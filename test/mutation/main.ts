@@ -18,7 +18,8 @@ const usage = `usage: npm run mutate -- FOLDER... [options]
   --again      what a run has killed before counts as killed
   --tests GLOB only these tests: 'test/unit/state/*.test.ts'
   --without GLOB  what only these tests notice: mutants that they kill, and no other test does
-  --seconds S  the longest that tests may take for one mutant, the quickest first (20)
+  --seconds S  the longest that tests may take for one mutant, the quickest first (20); on a busy
+               machine they take longer, and too few are made
   --far GLOB   what survives must pass these, instead of those elsewhere that import the folder`;
 
 const { positionals: folders, values } = parseArgs({
