@@ -21,6 +21,8 @@ export interface Shape {
   /** Half of the endpoints have the weight 1, the others 65,535. */
   readonly hasWeights: boolean;
   readonly hasAffinity: boolean;
+  /** The first port has a range. */
+  readonly hasRange: boolean;
   /** Of `fairlead.io/balance`; empty: none. */
   readonly balance: string;
   readonly nameLength: number;
@@ -37,6 +39,7 @@ export const least: Shape = {
   sourceRanges: 0,
   hasWeights: false,
   hasAffinity: false,
+  hasRange: false,
   balance: '',
   nameLength: 1,
 };
@@ -99,7 +102,10 @@ export function costlyObjects(shape: Shape, number = 0): CostlyObjects {
   const service = {
     metadata: {
       ...metadata,
-      annotations: shape.balance === '' ? {} : { 'fairlead.io/balance': shape.balance },
+      annotations: {
+        ...(shape.balance === '' ? {} : { 'fairlead.io/balance': shape.balance }),
+        ...(shape.hasRange ? { 'fairlead.io/port-range': '1-65535' } : {}),
+      },
     },
     spec: {
       type: hasLoadBalancer ? 'LoadBalancer' : hasNodePorts ? 'NodePort' : 'ClusterIP',

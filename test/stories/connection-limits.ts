@@ -157,6 +157,26 @@ export function limitsIn(mode: Mode): void {
     await running.stop();
   });
 
+  test.runIf(mode === 'nftables' || mode === 'iptables')(
+    'settings limit connections to all ports of a range together',
+    long,
+    async () => {
+      const ports = [{ port: 8080 }];
+      const media = service('web', { clusterIp: clusterIp(10), ports });
+      const ranged = annotated(media, { 'fairlead.io/port-range': '8080-8089' });
+      const own = [...BASELINE, ranged, ...slices('web', ['pod-a'], { ports })];
+      const connectionLimits = { clientConnections: 2 };
+      const running = await proxy.start(lab.node, { ...settings, connectionLimits }, own);
+      await lab.actors['pod-a'].listen('TCP', POD_A_IP.IPv4, 8089);
+      const [first, last] = [8080, 8089].map((port) => ({ ...web, port }));
+      const kinds = [await open('a', first), await open('b', last), await open('c', last)];
+      expect(kinds).toEqual(['answered', 'answered', 'reset']);
+      expect(await refusalsOf(running)).toEqual({ client_limit: 1 });
+      await close('a', 'b');
+      await running.stop();
+    },
+  );
+
   test.each(['new_connections_per_second', 'new_connections_per_second_per_client'] as const)(
     'connections beyond %s are refused',
     long,

@@ -39,6 +39,7 @@ const plain = {
   hasNodePorts: maybe,
   endpoints: upTo(60),
   isLocal: maybe,
+  hasRange: maybe,
   nameLength: some(60),
 } as const;
 const one = { externalIPs: none, loadBalancerIPs: none };
