@@ -92,6 +92,9 @@ const comparedLeast = 256;
 /** The number of claims that are compared in one step. */
 const claimsAStep = 128;
 
+/** The number of claims of others that take as long as a step. */
+const othersAStep = 4;
+
 /**
  * The cost of a call depends on the Service's own frontends only. A call takes effect in its last
  * step: no intermediate state has a frontend with two owners, or with a claimant but no owner.
@@ -142,6 +145,8 @@ export class FrontendOwners {
     }
     desired.leaveNodePorts();
     const { key: service } = claimant;
+    // What ranges take from others, or give back, counts as work of this Service.
+    for (let left = this.#beside(service, desired.claims); left > 0; left -= othersAStep) yield;
     const isLarge = desired.claims.size >= comparedLeast;
     const known = isLarge ? yield* this.#compare(service, desired.claims) : undefined;
     return this.#change(service, forwardings, desired, known);
@@ -207,6 +212,22 @@ export class FrontendOwners {
     }
     const transfers = this.#transfers(service, conflicts);
     return { forwardings: withOthers(forwardings, others), transfers, conflicts };
+  }
+
+  /** How many claims there are at addresses where ranges of the Service change. */
+  #beside(service: string, desired: ReadonlyMap<ClaimKey, Claim>): number {
+    let count = 0;
+    if (this.#singles === undefined) return count;
+    for (const key of new Set([
+      ...listOf(this.#keysOf.get(service) ?? noKeys),
+      ...desired.keys(),
+    ])) {
+      const at = this.#singles.get(key);
+      const had = at && claimOf(this.#claims.get(key), service)?.frontend;
+      const gets = at && desired.get(key)?.frontend;
+      if (had?.port !== gets?.port || had?.lastPort !== gets?.lastPort) count += at!.size;
+    }
+    return count;
   }
 
   *#compare(service: string, claims: ReadonlyMap<ClaimKey, Claim>): Generator<undefined, Compared> {

@@ -238,6 +238,25 @@ describe('a range and the ports of other Services within it', () => {
     }
   });
 
+  it('count as work of the Service whose range changes, and of no other change', () => {
+    const owners = new FrontendOwners();
+    const stepsOf = (of: Service): number => {
+      const steps = owners.set(of, resolved(of, []).forwardings, noSockets);
+      for (let taken = 0; ; taken += 1) if (steps.next().done) return taken;
+    };
+    const ports = Array.from({ length: 640 }, (_, i) => ({
+      ...http,
+      name: `p${i}`,
+      port: 5001 + i,
+    }));
+    const many = service({ name: 'many', clusterIPs: ['10.96.1.9'], externalIPs: [shared], ports });
+    const none = { ...range, portRange: undefined };
+    // With the first range, the ports of others are indexed.
+    for (const one of [range, none, many]) stepsOf(one);
+    const steps = [none, range, { ...range, createdMs: 7 }, none, none].map(stepsOf);
+    expect(steps).toEqual([0, 161, 0, 161, 0]);
+  });
+
   it('leave a Service its own ports', () => {
     const own = { ...range, ports: [media, { ...http, name: 'own', port: 5400 }] };
     expect(new Cluster().set(own).at(shared)).toEqual({ range: ['5000', '5000-5999', '5400'] });
