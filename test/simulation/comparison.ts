@@ -16,7 +16,9 @@ export function linesOf(kernel: FakeKernel, sockets: WrittenSockets): string[] {
   const addresses = ['kube-ipvs0', 'fairlead0'].flatMap((one) => kernel.links.texts(one) ?? []);
   // What their maps hold depends on a secret, and on past refusals.
   const programs = Array.from(kernel.bpf.links, (link) => JSON.stringify(link));
-  return `${kernel.ruleset()}${kernel.ipvs.text()}`
+  // It is there for seconds after a question.
+  const counts = /^table \S+ fairlead-refused \{$[\s\S]*?^\}$/gm;
+  return `${kernel.ruleset().replaceAll(counts, '')}${kernel.ipvs.text()}`
     .split('\n')
     .filter((line) => ![learned, shared, ofKubelet].some((kind) => kind.test(line)))
     .map((line) => line.replace(placed, '$1*$2'))

@@ -209,8 +209,6 @@ export class Simulation {
     this.#clients = new Clients(this.#kernel, this.#life, this.#random);
     // Before Linux 6.9, any program can delete our table.
     this.#kernel.hasOwnership = seed % 2 === 0;
-    // A table that is there for some seconds is another one in a fresh program.
-    this.#kernel.hasBorrowing = false;
     if (moving) this.#lock.install();
     this.#world = new World({
       moving,
@@ -627,6 +625,8 @@ export class Simulation {
     for (const server of this.#servers) {
       for (const resource of resources) server.disturb(resource, 'old');
     }
+    // Ten seconds after a question its counts end.
+    await this.#pass(11_000);
     const writes = this.#writes;
     // All is read, and compared with what is in force.
     this.#program.edge.endWatches();
@@ -777,7 +777,6 @@ export class Simulation {
     await this.#readmit();
     const kernel = new FakeKernel();
     kernel.hasOwnership = this.#kernel.hasOwnership;
-    kernel.hasBorrowing = false;
     kernel.ipvs.present = this.#kernel.ipvs.present;
     kernel.bpf.now = this.#kernel.bpf.now;
     this.#machine.connect(kernel);

@@ -108,6 +108,15 @@ const checks: readonly Check[] = [
     at: clusterIP,
     expected: always('every'),
   },
+  // Domains in the /etc/resolv.conf of pods complete the name.
+  {
+    name: 'ClusterIP, by its name in DNS',
+    network: 'pod',
+    protocols: tcp,
+    service: 'plain',
+    at: (_, { name }) => [{ addresses: [name] }],
+    expected: always('every'),
+  },
   {
     name: 'ClusterIP, session affinity',
     protocols: both,

@@ -57,19 +57,23 @@ const listed = {
 
 const failed = (how: 'refused' | 'timeout'): Exchanged => ({ failed: how, error: how });
 
-/** A cluster as it should be, for a client on this node; `fault` changes what some of it does. */
+/**
+ * A cluster as it should be, for a client on this node; `fault` changes what some of it does with
+ * the nth connection of an attempt.
+ */
 function clusterAround(
   node: string,
   fault: (to: { address: string; port: number }, n: number) => Exchanged | undefined = () =>
     undefined,
 ): Exchange {
-  let n = 0;
+  const tried = new Map<string, number>();
   const by = (server: number): Exchanged => {
     return { server: `server-${server}`, seen: '192.0.2.9', own: '192.0.2.9' };
   };
   return async (to) => {
     const { address, port } = to;
-    n += 1;
+    const n = (tried.get(JSON.stringify(to)) ?? 0) + 1;
+    tried.set(JSON.stringify(to), n);
     const odd = fault(to, n);
     if (odd !== undefined) return odd;
     if (address === '10.244.1.1') return by(1);
@@ -120,8 +124,20 @@ describe('the report of a client', () => {
   ] as const)('of a %s on %s passes what a sound cluster does', async (network, node, more) => {
     const lines = await reported(network, node);
     const passed = lines.map(([result, check, count]) => `${result} ${check} ${count}`);
-    const expected = [...everywhere.slice(0, 8), ...more, ...everywhere.slice(8)];
+    const ofPods = network === 'pod' ? ['ClusterIP, by its name in DNS 1'] : [];
+    const [before, between, after] = [[0, 2], [2, 8], [8]].map((at) => everywhere.slice(...at));
+    const expected = [...before!, ...ofPods, ...between!, ...more, ...after!];
     expect(passed).toEqual(expected.map((one) => `pass ${one}`));
+  });
+
+  it('names DNS that does not know the name of a Service', async () => {
+    const error = 'getaddrinfo ENOTFOUND plain';
+    const fault = ({ address }: { address: string }): Exchanged | undefined =>
+      address === 'plain' ? { failed: 'other', error } : undefined;
+    const lines = await reported('pod', 'c', clusterAround('c', fault));
+    expect(lines.filter(([result]) => result === 'fail')).toEqual([
+      ['fail', 'ClusterIP, by its name in DNS', 'plain:80/TCP', 'c', 'pod', error],
+    ]);
   });
 
   it.each<[string, Parameters<typeof clusterAround>[1], string[][]]>([
