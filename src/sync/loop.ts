@@ -144,9 +144,9 @@ export class SyncLoop {
       this.#options.context();
       if (!state.waits(changes)) break;
       await this.#work(pacer);
+      if (state.changed.size === 0) continue;
       this.#notify();
-      if (!this.#refresher.idle || state.changed.size === 0) continue;
-      await this.#wakeup.wait(this.#refresher.restMs);
+      if (this.#refresher.idle) await this.#wakeup.wait(this.#refresher.restMs);
     }
     this.#notify();
   }
