@@ -80,7 +80,7 @@ type Lines = string[];
 /** A fast path in the namespace, with `d1` as the device of the default route. */
 function fastPath(kernel: Kernel, lines: Lines): FastPath {
   const told = (_: object, message: string): void => void lines.push(message);
-  const routes = 'Iface\nd1\t00000000\t0\t3\t0\t0\t0\t00000000';
+  const routes = 'Iface\nd1\t00000000\t00000000\t3\t0\t0\t0\t00000000';
   return new FastPath({
     kernel,
     clock: systemClock,

@@ -85,7 +85,7 @@ export class Machine {
   readonly read = (path: string): string | undefined => {
     this.#needDescriptor();
     return path === '/proc/net/route'
-      ? 'Iface\neth0\t00000000\t0\t3\t0\t0\t0\t00000000'
+      ? 'Iface\neth0\t00000000\t00000000\t3\t0\t0\t0\t00000000'
       : undefined;
   };
 

@@ -12,7 +12,7 @@ import { FakeKernel } from '../../fake/kernel.ts';
 import { address, context, portsOf, service } from '../state/build.ts';
 import { quiet, ToyClock } from '../sync/double.ts';
 
-const routes = 'Iface\neth0\t00000000\t0\t3\t0\t0\t0\t00000000';
+const routes = 'Iface\neth0\t00000000\t00000000\t3\t0\t0\t0\t00000000';
 const wish = { fastPath: 'flowtable', fastPathPackets: 20 } as const;
 
 class World {
