@@ -64,9 +64,15 @@ export class Metrics {
     endpoint: { pending: 0, added: 0 },
   };
 
-  /** `counters`: named counters, read while mode iptables runs. */
-  constructor(counters: ReadCounters) {
+  readonly #isUpToDate: () => boolean;
+
+  /**
+   * `counters`: named counters, read while mode iptables runs. `isUpToDate`: no change waits, also
+   * none after which there was nothing to write.
+   */
+  constructor(counters: ReadCounters, isUpToDate = (): boolean => false) {
     const { registry } = this;
+    this.#isUpToDate = isUpToDate;
     processMetrics(registry);
     this.#own = syncMetrics(registry, () => this.#countProbes());
     this.#modes = new ModeMetrics(registry, counters);
@@ -144,8 +150,10 @@ export class Metrics {
       if ('family' in event) this.#observeFamily(event, nowMs);
       else this.#own.serviceProblems.inc({ kind: event.kind });
     }
+    const isUpToDate = this.#isUpToDate();
     for (const what of ['service', 'endpoint'] as const) {
       const { pending, total } = this.#own.changes[what];
+      if (isUpToDate) this.#changes[what].pending = 0;
       pending.set(this.#changes[what].pending);
       total.inc(this.#changes[what].added);
       this.#changes[what].added = 0;

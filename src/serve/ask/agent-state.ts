@@ -124,6 +124,8 @@ export interface Setting {
 export interface RunningEngine {
   readonly families: readonly FamilySync[];
   readonly frontends: FrontendsByFamily;
+  /** See `Engine.upToDate`. */
+  readonly upToDate: boolean;
   /** Undefined: the engine does not serve this family. */
   setting(family: Family): Setting | undefined;
   /** Compares the kernel with what is in force. Undefined: changes interrupted it each time. */

@@ -302,6 +302,21 @@ describe('the metrics', () => {
     expect(await lines(`${name}_`)).toEqual([`${name}_pending 0`, `${name}_total 2`]);
   });
 
+  it('count no change as pending after which there was nothing to write', async () => {
+    const idle = new Metrics(
+      async () => [],
+      () => true,
+    );
+    onTestFinished(() => idle.close());
+    idle.changed('slice');
+    const name = 'kubeproxy_sync_proxy_rules_endpoint_changes';
+    const text = (await idle.registry.metrics()).split('\n');
+    expect(text.filter((line) => line.startsWith(name))).toEqual([
+      `${name}_pending 0`,
+      `${name}_total 1`,
+    ]);
+  });
+
   it('show silent watches, missing lists, and what is set aside', async () => {
     expect(await lines('fairlead_watch_silence_seconds')).toEqual([
       'fairlead_watch_silence_seconds{resource="services"} 2.5',
