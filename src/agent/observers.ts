@@ -100,7 +100,7 @@ export class Observers {
     this.#options = options;
     this.#agent = agent;
     const { clock, kernel, log, nodeName } = options;
-    this.metrics = new Metrics(countersOf(kernel, log), () => agent.engine?.upToDate === true);
+    this.metrics = new Metrics(countersOf(kernel, log), agent);
     this.health = new ProxyHealth(agent);
     this.http = this.#makeHttp();
     agentMetrics(this.metrics.registry, agent);

@@ -10,6 +10,7 @@ import type { ClientEvent } from '../source/kubernetes/client.ts';
 import type { ListAttempt } from '../source/source.ts';
 import type { Change } from '../state/change.ts';
 import type { FamilyEvent, FilterEvent } from '../sync/events.ts';
+import type { AgentState } from './ask/agent-state.ts';
 import {
   eventLoopMetrics,
   namedCounterMetric,
@@ -64,15 +65,12 @@ export class Metrics {
     endpoint: { pending: 0, added: 0 },
   };
 
-  readonly #isUpToDate: () => boolean;
+  readonly #agent: Pick<AgentState, 'engine'>;
 
-  /**
-   * `counters`: named counters, read while mode iptables runs. `isUpToDate`: no change waits, also
-   * none after which there was nothing to write.
-   */
-  constructor(counters: ReadCounters, isUpToDate = (): boolean => false) {
+  /** `counters`: named counters, read while mode iptables runs. */
+  constructor(counters: ReadCounters, agent: Pick<AgentState, 'engine'> = { engine: undefined }) {
     const { registry } = this;
-    this.#isUpToDate = isUpToDate;
+    this.#agent = agent;
     processMetrics(registry);
     this.#own = syncMetrics(registry, () => this.#countProbes());
     this.#modes = new ModeMetrics(registry, counters);
@@ -150,10 +148,10 @@ export class Metrics {
       if ('family' in event) this.#observeFamily(event, nowMs);
       else this.#own.serviceProblems.inc({ kind: event.kind });
     }
-    const isUpToDate = this.#isUpToDate();
     for (const what of ['service', 'endpoint'] as const) {
       const { pending, total } = this.#own.changes[what];
-      if (isUpToDate) this.#changes[what].pending = 0;
+      // No sync follows a change after which there is nothing to write.
+      if (this.#agent.engine?.upToDate === true) this.#changes[what].pending = 0;
       pending.set(this.#changes[what].pending);
       total.inc(this.#changes[what].added);
       this.#changes[what].added = 0;

@@ -512,8 +512,8 @@ export const defects: readonly Defect[] = [
   {
     name: 'an endpoint that answers again gets no connections before a trial',
     file: 'failure-detection/pool.ts',
-    from: 'if (outMs >= leastMs && evidence.answeredMs >= sinceMs + leastMs) return',
-    to: 'if (outMs >= trialMs && evidence.answeredMs >= sinceMs + leastMs) return',
+    from: 'if (evidence.answeredMs >= sinceMs + leastMs) return',
+    to: 'if (nowMs - sinceMs >= trialMs && evidence.answeredMs >= sinceMs + leastMs) return',
   },
   {
     name: 'the first reading of addresses waits for the Node',

@@ -9,10 +9,10 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 88_945;
+const total = 88_954;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
-  'bench/README.md': 2790,
+  'bench/README.md': 2800,
   'docs/api.md': 3280,
   'docs/balancing.md': 1730,
   'docs/configuration.md': 3230,

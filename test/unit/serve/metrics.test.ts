@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { fairleadVersion } from '../../../src/config/version.ts';
 import { builtModes } from '../../../src/modes/index.ts';
-import type { AgentState } from '../../../src/serve/ask/agent-state.ts';
+import type { AgentState, RunningEngine } from '../../../src/serve/ask/agent-state.ts';
 import { buildMetrics, gateMetrics, stateMetrics } from '../../../src/serve/collectors.ts';
 import { Metrics } from '../../../src/serve/metrics.ts';
 import type { ServerVersion } from '../../../src/source/source.ts';
@@ -303,10 +303,7 @@ describe('the metrics', () => {
   });
 
   it('count no change as pending after which there was nothing to write', async () => {
-    const idle = new Metrics(
-      async () => [],
-      () => true,
-    );
+    const idle = new Metrics(async () => [], { engine: { upToDate: true } as RunningEngine });
     onTestFinished(() => idle.close());
     idle.changed('slice');
     const name = 'kubeproxy_sync_proxy_rules_endpoint_changes';
