@@ -1,4 +1,4 @@
-import type { ApplyResult, KernelReader } from '../kernel/kernel.ts';
+import type { ApplyResult, Kernel, KernelReader } from '../kernel/kernel.ts';
 
 /** A moment of reading: the generation, and the number of our own commits until then. */
 export interface Moment {
@@ -48,6 +48,11 @@ export class Ruleset {
   async writersSince(moment: Moment, reader: KernelReader): Promise<Writers> {
     if (moment.generation === undefined) return 'unknown';
     return (await this.movedByOthers(moment, reader)) ? 'others' : 'only us';
+  }
+
+  /** Applies one transaction to another table of ours. */
+  apply(kernel: Pick<Kernel, 'apply'>, ops: Uint8Array): Promise<ApplyResult> {
+    return this.commit(1, () => kernel.apply(ops));
   }
 
   /** Runs a batch with this number of transactions when exclusive reads are over. */

@@ -32,6 +32,7 @@ import type { StoppedClients } from './foreign-rules/stopped-clients.ts';
 import type { Askers } from './lookups.ts';
 import type { MachineFindings } from './machine-findings.ts';
 import type { KnownProblems } from './problem.ts';
+import type { BesideRules } from './refused.ts';
 import type { SecondProxy } from './second-proxy.ts';
 import type { ServiceRows } from './service-rows.ts';
 import type { SliceSurvey } from './slice-survey.ts';
@@ -121,7 +122,7 @@ export interface Setting {
 }
 
 /** The part of an engine that answers need. */
-export interface RunningEngine {
+export interface RunningEngine extends BesideRules {
   readonly families: readonly FamilySync[];
   readonly frontends: FrontendsByFamily;
   /** See `Engine.upToDate`. */

@@ -5,7 +5,7 @@
  */
 import { ConntrackEntries } from '../../kernel/conntrack-entries.ts';
 import { isKernelError, orElse } from '../../kernel/errors.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { ApplyResult, Kernel } from '../../kernel/kernel.ts';
 import { baseChain, writeChain, writeRules } from '../../kernel/nft/chain.ts';
 import { NF_INET, NFPROTO, NFT_SET } from '../../kernel/nft/constants.ts';
 import {
@@ -30,9 +30,16 @@ import type { Protocol } from '../../net/protocol.ts';
 import type { Clock } from '../../time/clock.ts';
 import { failedLeast } from '../failing-endpoints.ts';
 
+export interface BesideRules {
+  /** One transaction of another table of ours, which no audit takes for a change by others. */
+  applyBeside(ops: Uint8Array): Promise<ApplyResult>;
+}
+
 interface Known {
   readonly clock: Pick<Clock, 'after' | 'now'>;
-  readonly kernel: Pick<Kernel, 'apply' | 'dump'>;
+  /** Undefined: no mode runs, and nothing is counted. */
+  readonly engine: BesideRules | undefined;
+  readonly kernel: Pick<Kernel, 'dump'>;
 }
 
 /** How long it counts, how long it rests if there were none, and how long the result serves. */
@@ -62,8 +69,8 @@ export class RefusedConnections {
 
   /** Someone asks: counts again where the result is old, or names any. */
   async count(families: readonly Family[]): Promise<void> {
-    const { clock, kernel } = this.#known;
-    if (this.#endedMs === undefined || families.length === 0) return;
+    const { clock, engine } = this.#known;
+    if (this.#endedMs === undefined || engine === undefined || families.length === 0) return;
     const ageMs = clock.now() - this.#endedMs;
     if (ageMs >= servesMs) this.#found = [];
     if (ageMs < restsMs && !this.#found.some(({ length }) => length > 0)) return;
@@ -73,16 +80,19 @@ export class RefusedConnections {
       end.write('tableDelete', { family: NFPROTO[family], table });
     }
     this.#endedMs = undefined;
-    const isBegun = await orElse(kernel.apply(begin.finish()), undefined, isKernelError);
+    const isBegun = await orElse(engine.applyBeside(begin.finish()), undefined, isKernelError);
     if (isBegun?.kind !== 'applied') this.#endedMs = clock.now();
-    else clock.after(countsMs, () => void this.#end(families, end.finish()).catch(() => {}));
+    else {
+      const remove = () => engine.applyBeside(end.finish());
+      clock.after(countsMs, () => void this.#end(families, remove).catch(() => {}));
+    }
   }
 
-  async #end(families: readonly Family[], ops: Uint8Array): Promise<void> {
+  async #end(families: readonly Family[], remove: () => Promise<unknown>): Promise<void> {
     this.#found = [];
     try {
       this.#found = await Promise.all(families.map((family) => this.#read(family)));
-      await this.#known.kernel.apply(ops);
+      await remove();
     } finally {
       this.#endedMs = this.#known.clock.now();
     }

@@ -22,14 +22,14 @@ import type { Clock } from '../../time/clock.ts';
 import { inTurns } from '../../time/pacer.ts';
 import { failedLeast } from '../failing-endpoints.ts';
 import { answerPacer, type Refresh, refreshing } from './answer-pacer.ts';
-import { RefusedConnections } from './refused.ts';
+import { type BesideRules, RefusedConnections } from './refused.ts';
 
 interface Known {
   readonly clock: Pick<Clock, 'after' | 'now' | 'turn' | 'wallMs'>;
   readonly conntrack: Pick<Conntrack, 'dump'>;
-  readonly engine: { readonly frontends: FrontendsByFamily } | undefined;
+  readonly engine: (BesideRules & { readonly frontends: FrontendsByFamily }) | undefined;
   readonly host: ReadableFiles | undefined;
-  readonly kernel: Pick<Kernel, 'apply' | 'dump'>;
+  readonly kernel: Pick<Kernel, 'dump'>;
   readonly mode: Pick<ModeFacts, 'translates'>;
   /** Called when other endpoints of a Service than before do not answer. */
   readonly problemIndex: ServiceFollower;

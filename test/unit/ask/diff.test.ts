@@ -54,6 +54,18 @@ function meddle(...ops: ['elementsAdd' | 'elementsDelete', ReturnType<typeof end
   expect(app.kernel.applyNow(writer.finish()).kind).toBe('applied');
 }
 
+it('no audit follows the table that counts refused connections', async () => {
+  await running('nftables');
+  await asked(app, 'problems');
+  await quiet();
+  const table = 'table ip fairlead-refused';
+  expect(app.kernel.ruleset()).toContain(table);
+  for (let seconds = 0; seconds < 200; seconds += 10) await app.clock.pass(10_000);
+  expect(app.kernel.ruleset()).not.toContain(table);
+  const metrics = await (await app.get('metrics', '/metrics')).text();
+  expect(metrics).not.toContain('fairlead_audit_duration_seconds_count');
+});
+
 describe('fairlead diff', () => {
   it.each(['nftables', 'iptables', 'ipvs'])(
     'finds no difference in a correct kernel, in mode %s',
