@@ -59,7 +59,7 @@ export interface AgentState {
   readonly sliceSurvey: Pick<SliceSurvey, 'problems' | 'refresh'>;
   readonly stoppedClients: Pick<StoppedClients, 'refresh'>;
   readonly takenNodePorts: Pick<TakenNodePorts, 'problems' | 'refresh'>;
-  readonly unanswered: Pick<UnansweredEndpoints, 'of' | 'refresh'>;
+  readonly unanswered: Pick<UnansweredEndpoints, 'asked' | 'of' | 'refresh'>;
   readonly unrouted: Pick<UnroutedEndpoints, 'found' | 'podDevices' | 'problems' | 'refresh'>;
   readonly source: Pick<Source, 'condition' | 'lookup' | 'revision' | 'server' | 'serverVersion'>;
   readonly config: Config;

@@ -61,6 +61,11 @@ export class ProblemIndex implements KnownProblems {
   }
 
   catchUp(): Promise<void> {
+    this.#known.unanswered.asked();
+    return this.#caughtUp();
+  }
+
+  #caughtUp(): Promise<void> {
     return this.#checks.of('', () => this.#catchUp());
   }
 
@@ -68,8 +73,8 @@ export class ProblemIndex implements KnownProblems {
     const isFirst = this.#surroundings === undefined;
     const left = isFirst ? this.#known.state.serviceCount : this.#unchecked.size;
     const { clock } = this.#known;
-    if (left > awaitedMax) clock.after(laterMs, () => void this.catchUp().catch(() => {}));
-    else await this.#recent.of('', () => this.catchUp());
+    if (left > awaitedMax) clock.after(laterMs, () => void this.#caughtUp().catch(() => {}));
+    else await this.#recent.of('', () => this.#caughtUp());
     return this.#isComplete ? this.counts : undefined;
   }
 

@@ -1,7 +1,7 @@
 /**
  * Connections that endpoints refuse. Connection tracking forgets those immediately, so that the
- * kernel counts them in a table of its own: for some seconds after answers and metrics have asked,
- * and again as long as there are any. The kernel removes the table with this process.
+ * kernel counts them in a table of its own: for some seconds after a person has asked, and again as
+ * long as there are any. The kernel removes the table with this process.
  */
 import { ConntrackEntries } from '../../kernel/conntrack-entries.ts';
 import { isKernelError, orElse } from '../../kernel/errors.ts';
@@ -67,13 +67,14 @@ export class RefusedConnections {
     return (protocol === 'TCP' && this.#found.find((one) => one.family === family)) || none;
   }
 
-  /** Someone asks: counts again where the result is old, or names any. */
-  async count(families: readonly Family[]): Promise<void> {
+  /** Counts again where the last result names any, and where a person asks and it is old. */
+  async count(families: readonly Family[], isAsked: boolean): Promise<void> {
     const { clock, engine } = this.#known;
     if (this.#endedMs === undefined || engine === undefined || families.length === 0) return;
     const ageMs = clock.now() - this.#endedMs;
     if (ageMs >= servesMs) this.#found = [];
-    if (ageMs < restsMs && !this.#found.some(({ length }) => length > 0)) return;
+    const isDue = isAsked && ageMs >= restsMs;
+    if (!isDue && !this.#found.some(({ length }) => length > 0)) return;
     const [begin, end] = [new RecordWriter(nftOps), new RecordWriter(nftOps)];
     for (const family of families) {
       writeTable(begin, family);

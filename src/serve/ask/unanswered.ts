@@ -76,11 +76,17 @@ export class UnansweredEndpoints {
   /** By endpoint and Forwarding. A look finds suspects; those of two looks in a row are certain. */
   #suspects: ReadonlyMap<string, Unanswered> = new Map();
   #certain: ReadonlyMap<string, Unanswered> = new Map();
+  #isAsked = false;
 
   constructor(known: Known) {
     this.#known = known;
     this.#refused = new RefusedConnections(known);
     this.refresh = refreshing(known, kept, () => orElse(this.#look(), undefined, isKernelError));
+  }
+
+  /** The next look is for a person, and looks for refusals, too: metrics alone write nothing. */
+  asked(): void {
+    this.#isAsked = true;
   }
 
   /** Those of a Forwarding (`forwardingId`), by endpoint. */
@@ -94,7 +100,10 @@ export class UnansweredEndpoints {
     const use = host && conntrackUse(host);
     const isReadable = mode.translates && (use === undefined || use.entries <= entriesMax);
     const served = Object.values(engine?.frontends ?? {}).filter((one) => one.of('TCP').size > 0);
-    if (isReadable) await this.#refused.count(served.map(({ family }) => family));
+    const isAsked = this.#isAsked;
+    this.#isAsked = false;
+    const families = served.map(({ family }) => family);
+    if (isReadable) await this.#refused.count(families, isAsked);
     const suspects = new Map<string, Unanswered>();
     for (const frontends of isReadable ? Object.values(engine?.frontends ?? {}) : []) {
       for (const protocol of ['TCP', 'UDP'] as const) {

@@ -54,11 +54,15 @@ function meddle(...ops: ['elementsAdd' | 'elementsDelete', ReturnType<typeof end
   expect(app.kernel.applyNow(writer.finish()).kind).toBe('applied');
 }
 
-it('no audit follows the table that counts refused connections', async () => {
+it('metrics make no table that counts refused connections, and no audit follows that of a question', async () => {
   await running('nftables');
+  const table = 'table ip fairlead-refused';
+  await app.get('metrics', '/metrics');
+  await quiet();
+  expect(app.kernel.ruleset()).not.toContain(table);
+  await app.clock.pass(10_000);
   await asked(app, 'problems');
   await quiet();
-  const table = 'table ip fairlead-refused';
   expect(app.kernel.ruleset()).toContain(table);
   for (let seconds = 0; seconds < 200; seconds += 10) await app.clock.pass(10_000);
   expect(app.kernel.ruleset()).not.toContain(table);

@@ -24,7 +24,7 @@ function indexOf(
     stoppedClients: quiet,
     takenNodePorts: quiet,
     connectionLimits: { obstacleOf: () => undefined, refusals: { ...quiet, of: () => [] } },
-    unanswered: quiet,
+    unanswered: { ...quiet, asked: () => {} },
     unrouted: quiet,
   } as unknown as ConstructorParameters<typeof ProblemIndex>[0]);
 }

@@ -142,8 +142,6 @@ it('knows the excluded cgroups after a restart, and writes nothing', async () =>
   await untilExcluded(app, a);
   await app.stop();
   const { writes } = app.kernel;
-  // Without the table that counts refused connections after a question.
-  app.kernel.hasBorrowing = false;
   const again = await start(await config(), { kernel: app.kernel });
   expect(await metrics(again.app, 'fairlead_connect_time_state')).toEqual([
     'fairlead_connect_time_state{state="all"} 1',
