@@ -208,14 +208,14 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/kernel': 6498,
   'src/modes': 14_540,
   'src/net': 1470,
-  'src/serve': 15_289,
+  'src/serve': 15_295,
   'src/source': 8820,
   'src/state': 6491,
   'src/sync': 4640,
   'src/takeover': 1340,
   'src/time': 440,
   'src/tools': 5880,
-  test: 120_313,
+  test: 120_328,
 };
 
 describe('budgets', () => {

@@ -14,8 +14,8 @@
  *    translated (upstream's #139628).
  *    An endpoint of a range of ports is known by the range's first port, and packets keep theirs.
  * 2. No Service owns it any more, and the reply source is an endpoint that it had. Other entries
- *    stay: the address may belong to another program. Beyond a range, a
- *    port counts as one that it had.
+ *    stay: the address may belong to another program. Beyond a range, a port counts as one that it
+ *    had.
  *
  * What always stays:
  * - entries to any other destination, also to another port of the same address without a range;

@@ -125,7 +125,7 @@ export function deadHopsIn(neighbours = ''): DeadHops {
   const dead = lines.filter(([, , flags]) => flags !== undefined && (Number(flags) & 2) === 0);
   return new Map(
     dead.map(([address = '', , , , , device = '']) => {
-      return [Buffer.from(parseAddress(address)?.bytes ?? []).toString('latin1'), device];
+      return [parseAddress(address)?.latin1 ?? '', device];
     }),
   );
 }

@@ -52,10 +52,12 @@ export class NetworkHealth {
     while (!signal.aborted) {
       await this.#round();
       const isCutOff = this.#silentRounds >= silentRoundsLeast;
-      if (isCutOff && !health.isCutOff) log.warn('No endpoint of another node answers');
-      if (!isCutOff && health.isCutOff) log.info('Endpoints of other nodes answer again');
-      health.isCutOff = isCutOff;
-      http.changed();
+      if (isCutOff !== health.isCutOff) {
+        if (isCutOff) log.warn('No endpoint of another node answers');
+        else log.info('Endpoints of other nodes answer again');
+        health.isCutOff = isCutOff;
+        http.changed();
+      }
       await pause(periodMs, signal, clock);
     }
   }

@@ -35,7 +35,9 @@ const none: Predicate = () => false;
 const servesTerminating: Predicate = (flags) => (flags & servingTerminating) === servingTerminating;
 const servingTerminating = EndpointFlag.serving | EndpointFlag.terminating;
 const readyLocal = EndpointFlag.ready | EndpointFlag.local;
-const stays: Predicate = (flags) => (flags & EndpointFlag.leaving) === 0;
+const isReady: Predicate = (flags) => (flags & EndpointFlag.ready) !== 0;
+const leaves: Predicate = (flags) => (flags & EndpointFlag.leaving) !== 0;
+const stays: Predicate = (flags) => !leaves(flags);
 
 /** `flags`: those of all endpoints, or each value of these once. */
 export function choose(flags: Flags, policy: PortPolicy): Choices {
@@ -71,16 +73,13 @@ export function categorise({ endpoints, flags }: Candidates, policy: PortPolicy)
     hairpin: select(isHairpin),
     maybeLocal: isAny(kinds, isMaybeLocal) ? select(isMaybeLocal) : undefined,
     serving: select((flag) => (flag & EndpointFlag.serving) !== 0),
-    hasAny: isAny(kinds, (flag) => (flag & EndpointFlag.ready) !== 0 || servesTerminating(flag)),
+    hasAny: isAny(kinds, (flag) => isReady(flag) || servesTerminating(flag)),
   };
 }
 
 function clusterChoice(flags: Flags): Choice {
-  const staying = flags.filter(stays);
-  if (
-    staying.length < flags.length &&
-    isAny(staying, (flag) => (flag & EndpointFlag.ready) !== 0)
-  ) {
+  const staying = isAny(flags, leaves) ? flags.filter(stays) : flags;
+  if (staying !== flags && isAny(staying, isReady)) {
     const others = clusterChoice(staying);
     return { ...others, takes: (flag) => stays(flag) && others.takes(flag) };
   }
@@ -123,7 +122,7 @@ export function whyNot(
   isNodeless: boolean,
 ): string | undefined {
   if (choice.takes(flag)) return undefined;
-  if (pool === 'cluster' && !stays(flag)) return 'is on this node, which shuts down';
+  if (pool === 'cluster' && leaves(flag)) return 'is on this node, which shuts down';
   if (pool === 'local' && (flag & EndpointFlag.local) === 0) {
     return isNodeless ? 'is on an unknown node: it has no nodeName' : 'is on another node';
   }

@@ -24,11 +24,14 @@ import {
 import { dumpShape, fieldsOfSet, type SetDefinition } from '../../kernel/nft/sets.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
+import { binary } from '../../modes/elements.ts';
 import { addressType } from '../../modes/nft-table/parts.ts';
+import { eachEntry } from '../../modes/nft-table/traffic.ts';
 import type { Family } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import type { Clock } from '../../time/clock.ts';
 import { failedLeast } from '../failing-endpoints.ts';
+import { answerPacer } from './answer-pacer.ts';
 
 export interface BesideRules {
   /** One transaction of another table of ours, which no audit takes for a change by others. */
@@ -36,7 +39,7 @@ export interface BesideRules {
 }
 
 interface Known {
-  readonly clock: Pick<Clock, 'after' | 'now'>;
+  readonly clock: Pick<Clock, 'after' | 'now' | 'turn'>;
   /** Undefined: no mode runs, and nothing is counted. */
   readonly engine: BesideRules | undefined;
   readonly kernel: Pick<Kernel, 'dump'>;
@@ -91,9 +94,10 @@ export class RefusedConnections {
 
   async #end(families: readonly Family[], remove: () => Promise<unknown>): Promise<void> {
     this.#found = [];
+    const found = families.map((family) => orElse(this.#read(family), none, isKernelError));
     try {
-      this.#found = await Promise.all(families.map((family) => this.#read(family)));
-      await remove();
+      // It goes also if it cannot be read: nothing is to be left that counts.
+      this.#found = await Promise.all(found).finally(remove);
     } finally {
       this.#endedMs = this.#known.clock.now();
     }
@@ -104,19 +108,19 @@ export class RefusedConnections {
     const shape = { shape: dumpShape(pairsOf(family)), keyLength, dataLength: 0 };
     const request = { kind: 'elementsDump', family: number, table, set, ...shape } as const;
     const { records } = await this.#known.kernel.dump(request);
-    const [half, stride] = [keyLength / 2, keyLength + 8];
+    const half = keyLength / 2;
     // A client's address and port, which are not known, and what else an entry has.
     const [client, tail] = [Buffer.alloc(half - 2), Buffer.alloc(half + 10)];
+    const { pause } = answerPacer(this.#known);
     const byFrontend = new Map<string, { count: number; parts: Uint8Array[] }>();
     for (const one of records) {
-      const entries = Buffer.from(one.kind === 'elements' ? one.entries : []);
-      for (let at = 0; at < entries.length; at += stride) {
-        const [to, by] = [at, at + half].map((i) => entries.subarray(i, i + half - 2));
-        const key = to!.toString('latin1');
-        const { count, parts } = byFrontend.get(key) ?? { count: 0, parts: [] };
+      if (one.kind !== 'elements') continue;
+      await eachEntry(one, pause, (pair, refused) => {
+        const [to, by] = [0, half].map((i) => pair.subarray(i, i + half - 2));
+        const { count, parts } = byFrontend.get(binary(to!)) ?? { count: 0, parts: [] };
         parts.push(client, to!, by!, tail);
-        byFrontend.set(key, { count: count + entries.readUInt32LE(at + keyLength), parts });
-      }
+        byFrontend.set(binary(to!), { count: count + refused, parts });
+      });
     }
     const often = [...byFrontend.values()].filter(({ count }) => count >= failedLeast);
     return new ConntrackEntries(family, Buffer.concat(often.flatMap(({ parts }) => parts)));

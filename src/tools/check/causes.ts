@@ -17,6 +17,5 @@ export function causeOf(
     return `its accept queue is full: ${counted(waiting, 'connection')} wait for its program`;
   }
   const routes = routesFrom(address.family, routesOf(machine));
-  const to = Buffer.from(address.bytes).toString('latin1');
-  return deadHopTo(to, routes, deadHopsIn(machine.read('/proc/net/arp')));
+  return deadHopTo(address.latin1, routes, deadHopsIn(machine.read('/proc/net/arp')));
 }

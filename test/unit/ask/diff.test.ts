@@ -1,9 +1,10 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { VERDICT } from '../../../src/kernel/nft/constants.ts';
 import { ElementShape, nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
 import { shards } from '../../../src/modes/nftables/layout.ts';
 import { resources } from '../../../src/state/change.ts';
+import { kernelRefusal } from '../../fake/conntrack.ts';
 import { type Running, started, web } from '../agent/running.ts';
 import { node, service } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
@@ -68,6 +69,22 @@ it('metrics make no table that counts refused connections, and no audit follows 
   expect(app.kernel.ruleset()).not.toContain(table);
   const metrics = await (await app.get('metrics', '/metrics')).text();
   expect(metrics).not.toContain('fairlead_audit_duration_seconds_count');
+});
+
+it('the table that counts refused connections goes, also if it cannot be read', async () => {
+  await running('nftables');
+  const { kernel } = app;
+  const table = 'fairlead-refused';
+  const dump = kernel.dump.bind(kernel);
+  vi.spyOn(kernel, 'dump').mockImplementation((request, take) => {
+    const isIt = request.kind === 'elementsDump' && request.table === table;
+    return isIt ? Promise.reject(kernelRefusal('ENOMEM')) : dump(request, take);
+  });
+  await asked(app, 'problems');
+  await quiet();
+  expect(kernel.ruleset()).toContain(table);
+  await app.clock.pass(10_000);
+  expect(kernel.ruleset()).not.toContain(table);
 });
 
 describe('fairlead diff', () => {
