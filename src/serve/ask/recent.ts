@@ -16,7 +16,7 @@ type RecentChange = ChangeList['items'][number];
 /** The most changes that are kept. */
 const changesMax = 1000;
 
-/** Changes wait until a caller asks, or for others: one by one they take ten times as long. */
+/** Changes wait until a caller asks, or for others: each alone would find cold caches. */
 const waitingMax = 64;
 
 /** Of Service ports with more endpoints, what they had would take memory while it waits. */

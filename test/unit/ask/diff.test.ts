@@ -87,6 +87,21 @@ it('the table that counts refused connections goes, also if it cannot be read', 
   expect(kernel.ruleset()).not.toContain(table);
 });
 
+it('refused connections are counted again after 20 s without any', async () => {
+  await running('nftables');
+  const isCounting = async (): Promise<boolean> => {
+    await asked(app, 'problems');
+    await quiet();
+    return app.kernel.ruleset().includes('fairlead-refused');
+  };
+  expect(await isCounting()).toBe(true);
+  await app.clock.pass(10_000);
+  await app.clock.pass(17_000);
+  expect(await isCounting()).toBe(false);
+  await app.clock.pass(3000);
+  expect(await isCounting()).toBe(true);
+});
+
 describe('fairlead diff', () => {
   it.each(['nftables', 'iptables', 'ipvs'])(
     'finds no difference in a correct kernel, in mode %s',
