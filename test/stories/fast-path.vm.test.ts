@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
+import { kernelWith } from '../fake/kernel-with.ts';
 import {
   type ActorName,
   addressOf,
@@ -182,18 +183,14 @@ describe.each(modes)('in mode %s', (mode) => {
 
 /** A kernel that does not list this link. */
 function without(link: string): (kernel: Kernel) => Kernel {
-  return (kernel) => ({
-    apply: (ops) => kernel.apply(ops),
-    dump: async (request, take) => {
-      const result = await kernel.dump(request, take);
-      const records = result.records.filter((one) => one.kind !== 'link' || one.link !== link);
-      return { ...result, records };
-    },
-    generation: () => kernel.generation(),
-    isOwn: (port) => kernel.isOwn(port),
-    watch: (...args) => kernel.watch(...args),
-    close: () => kernel.close(),
-  });
+  return (kernel) =>
+    kernelWith(kernel, {
+      dump: async (...args) => {
+        const result = await kernel.dump(...args);
+        const records = result.records.filter((one) => one.kind !== 'link' || one.link !== link);
+        return { ...result, records };
+      },
+    });
 }
 
 test('a connection by a device that has no part stays with the rules, in both directions', async () => {

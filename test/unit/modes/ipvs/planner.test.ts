@@ -12,6 +12,7 @@ import {
 } from '../../../../src/modes/mode.ts';
 import type { ProxyMode } from '../../../../src/modes/proxy-mode.ts';
 import { forwardingKey, type Service } from '../../../../src/state/types.ts';
+import { noPause } from '../../../../src/time/pacer.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import {
   address,
@@ -275,7 +276,7 @@ describe('an address of this machine in mode ipvs', () => {
     const rig = await started(web([a], { externalIPs: ['198.51.100.7'] }));
     expect(rig.kernel.links.texts('kube-ipvs0')).toContain('198.51.100.7/32');
     const own = [node, address('198.51.100.7')];
-    await rig.environment({ ...environment, hostAddresses: own });
+    await rig.planner.changeEnvironment({ ...environment, hostAddresses: own }, noPause);
     rig.take();
     expect(rig.kernel.links.texts('kube-ipvs0')).toEqual(['10.96.0.1/32']);
     expect(rig.planner.takeReport?.().refused).toHaveLength(1);

@@ -6,6 +6,7 @@ import { allPaths } from '../../../../src/state/paths.ts';
 import { batch, bytes, verdict } from '../../../conformance/ops.ts';
 import { address, cidr } from '../../state/build.ts';
 import { all, forwarding, config as plain, pool } from '../nftables/forwardings.ts';
+import { noDrift } from '../nftables/rig.ts';
 import { freshState, Rig } from './rig.ts';
 
 const environment: Environment = {
@@ -14,7 +15,6 @@ const environment: Environment = {
   hostAddresses: [],
 };
 const config = { ...plain, ipvs: defaultIPVSSettings };
-const noDrift = { missing: 0, wrong: 0, unwanted: 0 };
 
 /** More blocks than a chain has rules for. */
 const many = Array.from({ length: 9 }, (_, i) => `203.0.113.${i * 2}/32`);

@@ -5,6 +5,7 @@ import type { Drift, Observation } from '../../../../src/modes/mode.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { noPause } from '../../../../src/time/pacer.ts';
 import type { FakeKernel } from '../../../fake/kernel.ts';
+import { kernelWith } from '../../../fake/kernel-with.ts';
 import { all, clusterIP, config, environment, forwarding, pool } from './forwardings.ts';
 import { noDrift, Rig } from './rig.ts';
 
@@ -24,17 +25,11 @@ function ordered(kernel: FakeKernel, order: Order): Kernel {
     );
     return [{ ...first, count: entries.length, entries: Buffer.concat(order(entries)) }];
   };
-  return {
-    apply: (ops) => kernel.apply(ops),
-    dump: async (request) => {
-      const { records, consistent } = await kernel.dump(request);
-      return { records: inOrder(records), consistent };
-    },
-    generation: () => kernel.generation(),
-    isOwn: (port) => kernel.isOwn(port),
-    watch: (...args) => kernel.watch(...args),
-    close: () => {},
+  const dump: Kernel['dump'] = async (request) => {
+    const { records, consistent } = await kernel.dump(request);
+    return { records: inOrder(records), consistent };
   };
+  return kernelWith(kernel, { dump });
 }
 
 /** A process that finds what another has left there for `before`. */

@@ -9,6 +9,7 @@ import type { ProxyMode } from '../../../../src/modes/proxy-mode.ts';
 import { sameForwarding } from '../../../../src/state/equal.ts';
 import { noPause } from '../../../../src/time/pacer.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
+import { kernelWith } from '../../../fake/kernel-with.ts';
 import { scriptOf } from '../../../print/script.ts';
 import { type Forwardings, ordered } from './cluster.ts';
 import { isKept, promises } from './promises.ts';
@@ -54,20 +55,17 @@ export class Rig {
 
   /** Adopts the kernel's state and repairs it to the desired one. */
   async start(wanted: Forwardings): Promise<Drift> {
-    const found = await this.#planner.observe(this.kernel, noPause);
-    const adopted = new Map([...wanted].map(([key, one]) => [key, found.adopt(one)]));
-    this.#planned = adopted;
-    return this.#repair(await found.restore(adopted.values(), noPause));
+    return this.recover(wanted, this.#environment);
   }
 
   /** The process dies and another one starts. */
-  async crash(wanted: Forwardings, environment: Environment): Promise<Drift> {
+  async crash(wanted: Forwardings, environment = this.#environment): Promise<Drift> {
     this.#environment = environment;
     this.#planner = this.#mode.planner(this.#config, environment);
     return this.start(wanted);
   }
 
-  /** Something unexplained failed: reads the kernel again, in the same process. */
+  /** Reads the kernel in the same process, as after a failure. */
   async recover(wanted: Forwardings, environment: Environment): Promise<Drift> {
     const found = await this.#planner.observe(this.kernel, noPause);
     const adopted = new Map([...wanted].map(([key, one]) => [key, found.adopt(one)]));
@@ -84,20 +82,13 @@ export class Rig {
 
   /** The same, and calls `before` each dump, with the number of earlier dumps. */
   async auditBeside(before: (dumps: number) => void): Promise<Drift> {
-    const { kernel } = this;
     let dumps = 0;
-    const reader: Kernel = {
-      apply: (ops) => kernel.apply(ops),
-      dump: (request) => {
-        before(dumps);
-        dumps += 1;
-        return kernel.dump(request);
-      },
-      generation: () => kernel.generation(),
-      isOwn: (port) => kernel.isOwn(port),
-      watch: (...args) => kernel.watch(...args),
-      close: () => {},
+    const dump: Kernel['dump'] = (request) => {
+      before(dumps);
+      dumps += 1;
+      return this.kernel.dump(request);
     };
+    const reader = kernelWith(this.kernel, { dump });
     const found = await this.#planner.observe(reader, noPause);
     return this.#repair(await found.repair(noPause));
   }
@@ -138,7 +129,7 @@ export class Rig {
   /** Applies what is planned; the kernel must take it. */
   take(): void {
     const batch = this.#planner.take();
-    if (batch !== undefined) this.#apply(batch);
+    if (batch !== undefined) this.apply(batch);
     this.#applied = this.#planned;
   }
 
@@ -158,7 +149,7 @@ export class Rig {
   /** Deletes what is due; the kernel must let it. */
   takeDeferred(): void {
     const batch = this.#deferred();
-    if (batch !== undefined) this.#apply(batch);
+    if (batch !== undefined) this.apply(batch);
   }
 
   /** Deletes what is due, if the kernel lets it: what others refer to, it keeps. Nothing waits. */
@@ -198,7 +189,7 @@ export class Rig {
     batch.refused();
   }
 
-  #apply(batch: Batch): void {
+  protected apply(batch: Batch): void {
     const before = promises(this.kernel);
     const writes = this.kernel.writes;
     const result = this.kernel.applyNow(batch.ops);
