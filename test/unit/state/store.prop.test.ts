@@ -73,7 +73,7 @@ const keys = ['ns/a', 'ns/b', 'ns/c'];
 const byKey = <T extends { readonly key: string }>(all: Iterable<T>): T[] =>
   [...all].sort((a, b) => (a.key < b.key ? -1 : 1));
 
-/** The objects that there are; each answer is worked out anew. */
+/** The objects that there are, from which each answer is worked out when it is asked for. */
 class Model {
   readonly #objects = new Map<string, Change>();
   readonly times = new Map<string, TriggerTime[]>();
