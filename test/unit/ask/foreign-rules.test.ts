@@ -115,11 +115,6 @@ describe('a rule of another program stops connections', () => {
       'to *:30080/TCP',
     ],
     [
-      'to the endpoint',
-      { in: { ...forward, rules: [[to('10.244.0.0/16'), drop]] } },
-      'drops packets that this node forwards to endpoint 10.244.0.5:8080/TCP',
-    ],
-    [
       'in a chain that it jumps to',
       { in: { ...forward, rules: [[tcp, jump('next')]] }, next: { rules: [[stateNew, drop]] } },
       'chain ip guard next',
@@ -168,10 +163,6 @@ describe('a rule of another program is not said to stop connections', () => {
     [
       'if the sender decides',
       { in: { ...early, rules: [[to(clusterIP), from('192.0.2.0/24'), drop]] } },
-    ],
-    [
-      'if some packets are accepted before',
-      { in: { ...forward, rules: [[from('10.244.0.0/16'), accept], [drop]] } },
     ],
     [
       'if some packets leave the chain before',

@@ -149,14 +149,6 @@ describe('fairlead service show', () => {
     ]);
   });
 
-  it('shows that terminating endpoints are used if none is ready', async () => {
-    await running(...web({ '10.244.0.3': unready, '10.244.0.4': draining }));
-    expect(await fates()).toEqual(['10.244.0.3: is not ready', '10.244.0.4: cluster']);
-    expect((await port()).remarks).toEqual([
-      'Where none is ready, endpoints are used that terminate and still serve.',
-    ]);
-  });
-
   it('shows that source ranges of the other family limit no clients', async () => {
     const balanced = { type: 'LoadBalancer', loadBalancerIPs: ['203.0.113.5'] } as Parameters<
       typeof service
@@ -187,27 +179,12 @@ describe('fairlead service show', () => {
     ]);
   });
 
-  it('shows which endpoints hints select, and why hints are ignored', async () => {
+  it('shows which endpoints hints select', async () => {
     const here = { ...ready, zones: ['zone-a'] };
     const elsewhere = { ...ready, zones: ['zone-b'] };
     await running(...web({ '10.244.0.2': here, '10.244.0.3': elsewhere }));
     expect(await fates()).toEqual(['10.244.0.2: cluster', '10.244.0.3: is hinted for other zones']);
     expect((await port()).remarks).toEqual(['Hints choose endpoints for zone zone-a.']);
-    app.source.say({ kind: 'slice', slice: slice({ '10.244.0.2': here, '10.244.0.3': ready }) });
-    await quiet();
-    expect((await port()).remarks).toEqual([
-      'Hints are ignored: a ready endpoint has no hint for a zone.',
-    ]);
-    app.source.say({ kind: 'slice', slice: slice({ '10.244.0.3': elsewhere }) });
-    await quiet();
-    expect((await port()).remarks).toEqual([
-      'Hints are ignored: no ready endpoint is hinted for zone zone-a.',
-    ]);
-    app.source.say({ kind: 'node', node: node({ zone: '' }) });
-    await quiet();
-    expect((await port()).remarks).toEqual([
-      'Hints are ignored: this node has no label topology.kubernetes.io/zone.',
-    ]);
   });
 
   it('shows which endpoints policy Local excludes', async () => {
@@ -218,31 +195,6 @@ describe('fairlead service show', () => {
     expect(await problems()).toEqual([
       'Port http 80/TCP in IPv4 drops connections from outside: externalTrafficPolicy is Local, and its only endpoint is not on this node and ready.',
     ]);
-  });
-
-  it.each<[string, Change[], string]>([
-    [
-      'shows a Service without EndpointSlices',
-      [{ kind: 'service', service: service() }],
-      'No EndpointSlice belongs to it, and it has no selector: another program has made none with ' +
-        'the label kubernetes.io/service-name: web.',
-    ],
-    [
-      'without endpoints',
-      web({}),
-      'Its EndpointSlices name no endpoint: it has no selector, and another program makes them.',
-    ],
-    [
-      'without a ready endpoint',
-      web({ '10.244.0.2': unready }),
-      'Port http 80/TCP in IPv4 refuses connections: its only endpoint is not ready.',
-    ],
-  ])('%s says so', async (_, changes, problem) => {
-    await running(...changes);
-    expect(await problems()).toEqual([problem]);
-    const { code, stdout } = await said(app, 'service', 'show', 'ns/web');
-    expect(code).toBe(1);
-    expect(stdout).toContain(`Problem:     ${problem}\n`);
   });
 
   it('names the owner of an address that the Service does not get', async () => {
@@ -273,25 +225,6 @@ describe('fairlead service show', () => {
     expect(await problems('late')).toContain(
       'Port http 80/TCP in IPv6 does not get externalIP [2001:db8::1]:80, which ns/web holds.',
     );
-  });
-
-  it('names the Service of a node port that blocks a port at an address of this machine', async () => {
-    const port = { name: 'http', protocol: 'TCP', port: 30080, nodePort: 0 } as const;
-    const late = service({
-      ...{ name: 'late', clusterIPs: ['10.96.0.9'], externalIPs: ['192.168.7.7'] },
-      ports: [port],
-    });
-    await running(
-      ...web(
-        { '10.244.0.2': ready },
-        { type: 'NodePort', ports: [{ ...port, port: 80, nodePort: 30080 }] },
-      ),
-      { kind: 'service', service: late },
-      { kind: 'slice', slice: slice({ '10.244.0.5': ready }, { key: 'ns/l', service: 'ns/late' }) },
-    );
-    expect(await problems('late')).toEqual([
-      'Port http 30080/TCP in IPv4 does not get externalIP 192.168.7.7:30080, which ns/web holds.',
-    ]);
   });
 
   it('shows that a Service is set aside, with the kernel’s error', async () => {
