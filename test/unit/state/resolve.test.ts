@@ -64,27 +64,6 @@ describe('the Forwardings of a Service', () => {
     expect(frontends(found[0]!)).toEqual(['clusterIP 10.96.0.1:80 reject']);
   });
 
-  it('separate families: addresses, source ranges, slices (S32)', () => {
-    const of = service({
-      type: 'LoadBalancer',
-      clusterIPs: ['10.96.0.1', 'fd00::1'],
-      externalIPs: ['203.0.113.1', '2001:db8::1'],
-      loadBalancerIPs: ['198.51.100.1', '2001:db8::2'],
-      loadBalancerSourceRanges: ['192.0.2.0/24', '2001:db8:1::/48'],
-    });
-    const slices = [slice({ [a]: ready }), slice({ 'fd00::a': ready }, { key: 'ns/web-6' })];
-    const [v4, v6] = resolve(of, slices, context);
-    expect(v4!.frontends.map((frontend) => frontend.address?.family)).toEqual(
-      Array(3).fill('IPv4'),
-    );
-    expect(v6!.frontends.map((frontend) => frontend.address?.family)).toEqual(
-      Array(3).fill('IPv6'),
-    );
-    expect(v4!.cluster.texts()).toEqual(['10.0.0.1:8080']);
-    expect(v6!.cluster.texts()).toEqual(['[fd00::a]:8080']);
-    expect([v4!.sourceRanges.length, v6!.sourceRanges.length]).toEqual([1, 1]);
-  });
-
   it('use the first of two ports with the same name and protocol', () => {
     const of = service({ ports: [http, { ...http, port: 81 }, { ...http, protocol: 'UDP' }] });
     const found = resolve(of, [], context);
@@ -208,15 +187,6 @@ describe('traffic policies', () => {
       expect(pathsAt(resolveOne(of, bothKinds), 'loadBalancerIP')).toBe(expected);
     },
   );
-
-  it('ignore the type for node ports and load-balancer addresses', () => {
-    const of = service({ type: 'ClusterIP', loadBalancerIPs: ['198.51.100.1'], ports: [nodePort] });
-    expect(frontends(resolveOne(of, bothKinds))).toEqual([
-      'clusterIP 10.96.0.1:80 inside',
-      'loadBalancerIP 198.51.100.1:80 outside',
-      'nodePort 30080 outside',
-    ]);
-  });
 
   it('give external IPs no frontend if they are disabled', () => {
     const forwarding = resolveOne(service({ ...external }), bothKinds, {

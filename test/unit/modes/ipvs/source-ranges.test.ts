@@ -2,10 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { NFPROTO, VERDICT } from '../../../../src/kernel/nft/constants.ts';
 import { ElementShape } from '../../../../src/kernel/ops.ts';
 import { defaultIPVSSettings, type Environment } from '../../../../src/modes/mode.ts';
-import { allPaths } from '../../../../src/state/paths.ts';
 import { batch, bytes, verdict } from '../../../conformance/ops.ts';
-import { address, cidr } from '../../state/build.ts';
-import { all, forwarding, config as plain, pool } from '../nftables/forwardings.ts';
+import { address } from '../../state/build.ts';
+import { all, few, guarded, config as plain } from '../nftables/forwardings.ts';
 import { noDrift } from '../nftables/rig.ts';
 import { freshState, Rig } from './rig.ts';
 
@@ -15,22 +14,6 @@ const environment: Environment = {
   hostAddresses: [],
 };
 const config = { ...plain, ipvs: defaultIPVSSettings };
-
-/** More blocks than a chain has rules for. */
-const many = Array.from({ length: 9 }, (_, i) => `203.0.113.${i * 2}/32`);
-
-/** A Service at a load-balancer address of its own, whose ranges are a set. */
-function guarded(name: string, host: number, ...ranges: readonly string[]) {
-  return few(name, host, ...ranges, ...many);
-}
-
-/** The same with these ranges alone. */
-function few(name: string, host: number, ...ranges: readonly string[]) {
-  const at = address(`198.51.100.${host}`);
-  const base = { kind: 'loadBalancerIP', address: at, paths: allPaths.outside } as const;
-  const frontends = [80, 81].map((port) => ({ ...base, port }));
-  return forwarding(name, pool(1), { frontends, sourceRanges: ranges.map((text) => cidr(text)) });
-}
 
 async function started(...forwardings: readonly ReturnType<typeof guarded>[]): Promise<Rig> {
   const rig = new Rig(config, environment);

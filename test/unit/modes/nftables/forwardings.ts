@@ -7,7 +7,7 @@ import {
 } from '../../../../src/state/frontends-in-force.ts';
 import { allPaths } from '../../../../src/state/paths.ts';
 import { type Forwarding, type Frontend, forwardingKey } from '../../../../src/state/types.ts';
-import { address } from '../../state/build.ts';
+import { address, cidr } from '../../state/build.ts';
 import { config as anyConfig } from '../config.ts';
 import type { Forwardings } from './cluster.ts';
 
@@ -43,6 +43,22 @@ export function forwarding(name: string, cluster: EndpointList, fields: Partial<
     healthCheckNodePort: 0,
     ...fields,
   } as const satisfies Forwarding;
+}
+
+/** More blocks than a chain has rules for. */
+export const many = Array.from({ length: 9 }, (_, i) => `203.0.113.${i * 2}/32`);
+
+/** A Service at a load-balancer address of its own, whose ranges are a set. */
+export function guarded(name: string, host: number, ...ranges: readonly string[]): Forwarding {
+  return few(name, host, ...ranges, ...many);
+}
+
+/** The same with these ranges alone. */
+export function few(name: string, host: number, ...ranges: readonly string[]): Forwarding {
+  const at = address(`198.51.100.${host}`);
+  const base = { kind: 'loadBalancerIP', address: at, paths: allPaths.outside } as const;
+  const frontends = [80, 81].map((port) => ({ ...base, port }));
+  return forwarding(name, pool(1), { frontends, sourceRanges: ranges.map((text) => cidr(text)) });
 }
 
 export function all(...forwardings: readonly Forwarding[]): Forwardings {

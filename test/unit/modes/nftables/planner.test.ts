@@ -21,7 +21,6 @@ import { noPause } from '../../../../src/time/pacer.ts';
 import { batch, bytes, verdict } from '../../../conformance/ops.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { pack } from '../../../fake/nft-entries.ts';
-import { address } from '../../state/build.ts';
 import { all, clusterIP, config, environment, forwarding, pool } from './forwardings.ts';
 import { freshRuleset, noDrift, Rig } from './rig.ts';
 
@@ -483,26 +482,6 @@ describe('cleanup of mode nftables', () => {
     const rig = await started();
     rig.kernel.failNext({ code: 'EPERM' });
     await expect(nftablesMode.cleanup(rig.kernel)).rejects.toThrow('nft.table.delete');
-  });
-});
-
-describe('a change of the environment', () => {
-  const next = {
-    serviceCIDRs: [parseCIDR('10.96.0.0/12') as CIDR],
-    nodePortAddresses: [address('192.168.0.1')],
-  };
-
-  it('is repaired after others changed what it needs', async () => {
-    const rig = await started();
-    rig.environment(next);
-    rig.take();
-    const table = { family: NFPROTO.IPv4, table: 'fairlead' };
-    for (const set of ['service-cidrs', 'nodeport-ips']) {
-      rig.kernel.foreign(batch({ kind: 'setFlush', ...table, set }));
-    }
-    rig.kernel.foreign(batch({ kind: 'chainFlush', ...table, chain: 'services' }));
-    expect(await rig.audit()).toEqual({ missing: 2, wrong: 1, unwanted: 0 });
-    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, next, rig.planned));
   });
 });
 
