@@ -109,6 +109,7 @@ async function searched(): Promise<string> {
     routing: {
       read: async (family) => (family === 'IPv4' ? routes : undefined),
       find: async (addresses) => addresses.map(() => 'unreachable'),
+      deadHops: async () => new Set(),
     },
   });
   const forwardings = resolve(service(0), slices(), context);

@@ -11,7 +11,7 @@
 
 namespace fairlead::protocol {
 
-inline constexpr std::uint32_t kSchemaSum = 0x91cd3fc9;
+inline constexpr std::uint32_t kSchemaSum = 0x9fe44010;
 inline constexpr std::uint32_t kUnknownIndex = 0xffffffff;
 inline constexpr std::uint32_t kKeepPolicy = 0xffffffff;
 inline constexpr std::uint32_t kNoRegister = 0xffffffff;
@@ -887,6 +887,12 @@ struct AddressesDump {
   }
 };
 
+struct DeadNeighboursDump {
+  static constexpr std::uint32_t kCode = 99;
+  static constexpr const char* kName = "deadNeighboursDump";
+  static constexpr void EachField(auto&, auto) {}
+};
+
 struct IpsetsDump {
   static constexpr std::uint32_t kCode = 112;
   static constexpr const char* kName = "ipsetsDump";
@@ -1437,6 +1443,17 @@ struct Address {
     each("prefixLength", record.prefix_length);
     each("flags", record.flags);
     each("scope", record.scope);
+  }
+};
+
+struct DeadNeighbour {
+  static constexpr std::uint32_t kCode = 162;
+  static constexpr const char* kName = "deadNeighbour";
+  std::uint32_t index = 0;
+  std::span<const std::uint8_t> address;
+  static constexpr void EachField(auto& record, auto each) {
+    each("index", record.index);
+    each("address", record.address);
   }
 };
 

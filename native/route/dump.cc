@@ -1,6 +1,7 @@
 #include "route/dump.h"
 
 #include <linux/if_addr.h>
+#include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
 
@@ -29,6 +30,8 @@ Checked Check(const request::LinkGet& get) noexcept {
 }
 
 Checked Check(const request::LinksDump&) noexcept { return {}; }
+
+Checked Check(const request::DeadNeighboursDump&) noexcept { return {}; }
 
 Checked Check(const request::AddressesDump& dump) noexcept {
   if (dump.family != AF_UNSPEC && AddressBytes(dump.family) == 0) {
@@ -73,6 +76,14 @@ struct Runner {
                                   return TakeAddress(dump.family, index, message, out);
                                 });
   }
+
+  Outcome operator()(const request::DeadNeighboursDump&) const {
+    wire::MessageWriter out;
+    out.BeginMessage(RTM_GETNEIGH, NLM_F_REQUEST | NLM_F_DUMP, socket.next_sequence());
+    out.PutFamilyHeader(std::array<std::uint8_t, sizeof(ndmsg)>{});
+    out.EndMessage();
+    return protocol::AnswerDump(socket, out, TakeDeadNeighbour);
+  }
 };
 
 }  // namespace
@@ -115,6 +126,24 @@ wire::Taken TakeAddress(std::uint8_t family, std::uint32_t index, const wire::Me
   address.flags = attributes.U32Host(IFA_FLAGS, header[2]);
   address.scope = header[3];
   out.Append(address);
+  return {};
+}
+
+wire::Taken TakeDeadNeighbour(const wire::Message& message, protocol::RecordWriter& out) {
+  if (message.type != RTM_NEWNEIGH) return {};
+  const auto rest = wire::AttributesOf(message, sizeof(ndmsg));
+  if (!rest) return std::unexpected(rest.error());
+  const std::uint8_t* header = message.payload.data();
+  const auto state = wire::LoadHost<std::uint16_t>(header + offsetof(ndmsg, ndm_state));
+  const std::size_t length = AddressBytes(header[0]);
+  if (length == 0 || (state & (NUD_INCOMPLETE | NUD_FAILED)) == 0) return {};
+  const wire::AttrTable<NDA_DST> attributes(*rest);
+  const auto address = attributes.Bytes(NDA_DST);
+  if (attributes.malformed() || address.size() != length) {
+    return std::unexpected("a neighbour has an address of another family");
+  }
+  out.Append(protocol::reply::DeadNeighbour{
+      wire::LoadHost<std::uint32_t>(header + offsetof(ndmsg, ndm_ifindex)), address});
   return {};
 }
 

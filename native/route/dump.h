@@ -1,4 +1,4 @@
-// Runs requests that read links and addresses, and answers with records.
+// Runs requests that read links, addresses and neighbours, and answers with records.
 #ifndef FAIRLEAD_ROUTE_DUMP_H_
 #define FAIRLEAD_ROUTE_DUMP_H_
 
@@ -14,8 +14,9 @@
 
 namespace fairlead::route {
 
-using Request = std::variant<protocol::request::LinkGet, protocol::request::LinksDump,
-                             protocol::request::AddressesDump>;
+using Request =
+    std::variant<protocol::request::LinkGet, protocol::request::LinksDump,
+                 protocol::request::AddressesDump, protocol::request::DeadNeighboursDump>;
 
 /** Reads the only request of a buffer, and checks its fields. */
 std::expected<Request, protocol::BadRecord> ReadRequest(std::span<const std::uint8_t> buffer);
@@ -33,6 +34,14 @@ wire::MessageWriter EncodeAddressesDump(std::uint8_t family, std::uint32_t index
  */
 wire::Taken TakeAddress(std::uint8_t family, std::uint32_t index, const wire::Message& message,
                         protocol::RecordWriter& out);
+
+/**
+ * Appends the record of RTM_NEWNEIGH if its state is NUD_INCOMPLETE or NUD_FAILED.
+ *
+ *   ndmsg { family, padding, ifindex i32, state u16, flags u8, type u8 }
+ *     NDA_DST
+ */
+wire::Taken TakeDeadNeighbour(const wire::Message& message, protocol::RecordWriter& out);
 
 /** Sends the request and returns the answers as records. */
 std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket, const Request& request);

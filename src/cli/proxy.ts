@@ -10,7 +10,7 @@ import { availableFamilies, interfaceAddresses, MachineAddresses } from '../host
 import { nodeName } from '../host/node-name.ts';
 import { NodePrograms } from '../host/node-programs.ts';
 import { memoryMax, openFilesMax, ownSockets, tcpPressureBytes } from '../host/process.ts';
-import { routing } from '../host/routing.ts';
+import { routingOf } from '../host/routing.ts';
 import { loadAddon } from '../kernel/addon.ts';
 import { openConntrack } from '../kernel/conntrack.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
@@ -127,7 +127,7 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
     host,
     connectTime: connectTimePaths(host),
     ownsLoopback: true,
-    routing,
+    routing: routingOf(kernel),
     descriptors,
   });
   logMetrics(app.metrics.registry, lines);

@@ -1,5 +1,6 @@
-/** The routes of this node, as /proc/net has them. */
+/** The routes of this node, as /proc/net has them, and machines on the way that do not answer. */
 import { open } from 'node:fs/promises';
+import type { KernelReader } from '../kernel/kernel.ts';
 import {
   Address,
   addressBytes,
@@ -8,7 +9,6 @@ import {
   type Family,
   families,
   formatAddress,
-  parseAddress,
 } from '../net/address.ts';
 import type { ReadableFiles } from './files.ts';
 import { type FindRoutes, routesTo } from './reach.ts';
@@ -16,21 +16,23 @@ import { type FindRoutes, routesTo } from './reach.ts';
 export interface Routing {
   readonly find: FindRoutes;
   /** The text of the file; undefined: it cannot be read, or is too long. */
-  readonly read: (of: keyof typeof files) => Promise<string | undefined>;
+  readonly read: (family: Family) => Promise<string | undefined>;
+  readonly deadHops: () => Promise<DeadHops>;
 }
 
-/** Of routes by family, and of the machines on links. IPv6 has no such file of those. */
-const files = {
-  IPv4: '/proc/net/route',
-  IPv6: '/proc/net/ipv6_route',
-  neighbours: '/proc/net/arp',
-} as const;
+const files = { IPv4: '/proc/net/route', IPv6: '/proc/net/ipv6_route' } as const;
 
 /** Some 8,000 routes of IPv4. */
 const bytesMax = 1 << 20;
 const bytesAtOnce = 1 << 14;
 
-export const routing: Routing = { find: routesTo, read: (of) => readBounded(files[of]) };
+export function routingOf(kernel: Reader): Routing {
+  return {
+    find: routesTo,
+    read: (family) => readBounded(files[family]),
+    deadHops: () => readDeadHops(kernel),
+  };
+}
 
 async function readBounded(path: string): Promise<string | undefined> {
   const file = await open(path).catch(() => undefined);
@@ -102,32 +104,42 @@ const rejects = 0x200;
 /** The columns of rt6_info_route. */
 function parseIPv6(line: string): RouteEntry | undefined {
   const columns = line.trimEnd().split(' ');
-  const [destination = '', length = '', , sourceLength, , , , , flags = ''] = columns;
+  const [destination = '', length = '', , sourceLength, via = '', , , , flags = ''] = columns;
   if (!/^[0-9a-f]{32}$/.test(destination)) return undefined;
   return {
     family: 'IPv6',
     block: Buffer.from(destination, 'hex').toString('latin1'),
     prefixLength: Number.parseInt(length, 16),
-    gateway: '',
+    gateway: /^0*$/.test(via) ? '' : Buffer.from(via, 'hex').toString('latin1'),
     device: columns.at(-1)!,
     isDead: (Number.parseInt(flags, 16) & rejects) !== 0,
     hasSource: sourceLength !== '00',
   };
 }
 
-/** Machines of IPv4 that do not answer on their link, by address, with the link. */
-export type DeadHops = ReadonlyMap<string, string>;
-const noHops: DeadHops = new Map();
+/** Machines that do not answer on their link: the address, as `block`, and the device. */
+export type DeadHops = ReadonlySet<string>;
+export const noHops: DeadHops = new Set();
 
-/** Those for which the kernel asks in vain (ATF_COM is missing), in the text of the file. */
-export function deadHopsIn(neighbours = ''): DeadHops {
-  const lines = neighbours.split('\n').map((line) => line.split(/ +/));
-  const dead = lines.filter(([, , flags]) => flags !== undefined && (Number(flags) & 2) === 0);
-  return new Map(
-    dead.map(([address = '', , , , , device = '']) => {
-      return [parseAddress(address)?.latin1 ?? '', device];
-    }),
-  );
+type Reader = Pick<KernelReader, 'dump'>;
+
+/** None if the kernel does not say. */
+export async function readDeadHops(kernel: Reader): Promise<DeadHops> {
+  try {
+    const { records: dead } = await kernel.dump({ kind: 'deadNeighboursDump' });
+    if (dead.length === 0) return noHops;
+    const { records: links } = await kernel.dump({ kind: 'linksDump' });
+    const names = new Map<number, string>();
+    for (const one of links) if (one.kind === 'link') names.set(one.index, one.link);
+    const hops = new Set<string>();
+    for (const one of dead) {
+      if (one.kind !== 'deadNeighbour') continue;
+      hops.add(Address.from(one.address).latin1 + names.get(one.index));
+    }
+    return hops;
+  } catch {
+    return noHops;
+  }
 }
 
 /** The routes of a family that are for all senders, one for each block. */
@@ -160,6 +172,8 @@ export function routesFrom(family: Family, entries: Iterable<RouteEntry>): Route
   return { all: longestFirst.flatMap(([, blocks]) => [...blocks.values()]), find };
 }
 
+const noRoute = { device: '', gateway: '', isDead: true } as const;
+
 /** Whether packets to the address at character `at` of a text may have no way. */
 export type IsSuspect = (latin1: string, at: number) => boolean;
 
@@ -176,16 +190,16 @@ export function suspectsOf(
   const hasDefault = all.some(({ isDead, prefixLength }) => prefixLength === 0 && !isDead);
   if (hasDefault && dead.size === 0 && !all.some(({ isDead }) => isDead)) return undefined;
   return (latin1, at) => {
-    const { gateway, isDead } = find(latin1, at) ?? { gateway: '', isDead: true };
-    return isDead || (dead.size > 0 && dead.has(gateway || latin1.slice(at, at + size)));
+    const { device, gateway, isDead } = find(latin1, at) ?? noRoute;
+    return isDead || (dead.size > 0 && dead.has((gateway || latin1.slice(at, at + size)) + device));
   };
 }
 
 /** The machine on the way, or the address itself, that does not answer, if one is known. */
 export function deadHopTo(address: string, { find }: Routes, dead: DeadHops): string | undefined {
-  const hop = find(address, 0)?.gateway || address;
-  const device = dead.get(hop);
-  if (device === undefined) return undefined;
+  const { device, gateway } = find(address, 0) ?? noRoute;
+  const hop = gateway || address;
+  if (!dead.has(hop + device)) return undefined;
   const name = formatAddress(Buffer.from(hop, 'latin1'));
   const what =
     hop === address ? 'no machine has its address' : `its next hop ${name} does not answer`;

@@ -34,7 +34,7 @@ export const routeOps = {
   addressesDelete: { code: 52, fields: addresses },
 } as const satisfies Schema;
 
-/** Requests that read links and addresses. A buffer holds exactly one. */
+/** Requests that read links, addresses and neighbours. A buffer holds exactly one. */
 export const routeRequests = {
   /** One link; no records if it does not exist. */
   linkGet: { code: 96, fields: link },
@@ -44,6 +44,8 @@ export const routeRequests = {
    * empty `link` those of all links.
    */
   addressesDump: { code: 97, fields: { family: 'u8', ...link } },
+  /** Of both families: those that the kernel asks in vain for a link-layer address. */
+  deadNeighboursDump: { code: 99, fields: {} },
 } as const satisfies Schema;
 
 /** Answers to `routeRequests`, before `dumped`. */
@@ -79,6 +81,8 @@ export const routeReplies = {
       scope: 'u8',
     },
   },
+  /** `index` is that of its link. */
+  deadNeighbour: { code: 162, fields: { index: 'u32', address: 'bytes' } },
 } as const satisfies Schema;
 
 /** IFA_F_*: flags of an address (linux/if_addr.h). NODAD: usable immediately (IPv6). */

@@ -190,6 +190,22 @@ test('all links are listed, with their bridges, and which lead elsewhere', async
   expect(named('br0')).toMatchObject({ type: 'bridge', master: 0, leaves: 0 });
 });
 
+test('neighbours are read that the kernel asks for a link-layer address in vain', async () => {
+  const { kernel, namespace } = await createKernel();
+  const neighbour = (address: string, ...state: string[]) =>
+    namespace.run('ip', ['neigh', 'add', address, 'dev', 'br0', ...state]);
+  await namespace.run('ip', ['link', 'add', 'br0', 'up', 'type', 'bridge']);
+  await neighbour('192.0.2.7', 'nud', 'failed');
+  await neighbour('192.0.2.8', 'lladdr', '02:00:00:00:00:01', 'nud', 'permanent');
+  await neighbour('fd00::9', 'nud', 'incomplete');
+  const found = await dumped(kernel, 'deadNeighbour', { kind: 'deadNeighboursDump' });
+  const index = Number(await namespace.run('cat', ['/sys/class/net/br0/ifindex']));
+  expect(found.map((one) => [one.index, formatAddress(one.address)])).toEqual([
+    [index, '192.0.2.7'],
+    [index, 'fd00::9'],
+  ]);
+});
+
 test('a watch of links reports those that are added and removed, and nothing else', async () => {
   const { kernel, namespace } = await createKernel();
   let told = 0;

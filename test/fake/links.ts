@@ -29,6 +29,8 @@ interface Link {
 export class FakeLinks {
   readonly #links = new Map<string, Link>();
   #lastIndex = 0;
+  /** Machines that do not answer. */
+  readonly dead: Extract<RouteReply, { kind: 'deadNeighbour' }>[] = [];
   /** The types of links that the kernel has. */
   readonly types: Set<string> = new Set(['dummy', 'bridge']);
 
@@ -60,6 +62,12 @@ export class FakeLinks {
     for (const changed of this.#watchers) changed();
   }
 
+  /** The machine at the address does not answer on a link. */
+  died(address: Uint8Array, link: string): void {
+    const index = this.#links.get(link)?.index ?? this.came(link, '');
+    this.dead.push({ kind: 'deadNeighbour', index, address });
+  }
+
   /** Applies the parts of the op that are allowed, and returns the refusals. */
   run(op: RouteOp): Refusal[] {
     try {
@@ -84,6 +92,7 @@ export class FakeLinks {
   }
 
   answer(request: RouteRequest): RouteReply[] {
+    if (request.kind === 'deadNeighboursDump') return this.dead;
     const named = request.kind === 'linksDump' ? '' : request.link;
     const links = [...this.#links].filter(([name]) => named === '' || named === name);
     if (request.kind !== 'addressesDump') {

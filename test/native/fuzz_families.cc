@@ -127,6 +127,9 @@ void AddSingle(std::vector<Bytes>& corpus) {
       "09000300 76697073 00000000 0c001280 08000100 766c616e");
   corpus.push_back(Answered(Buffer(request::LinkGet{"vips"}), vlan));
   corpus.push_back(Answered(Buffer(request::LinksDump{}), vlan));
+  corpus.push_back(Answered(Buffer(request::DeadNeighboursDump{}),
+                            FromHex("24000000 1c000200 07000000 00000000 02000000 03000000"
+                                    "20000001 08000100 0a000001")));
 }
 
 void AddOthers(std::vector<Bytes>& corpus) {

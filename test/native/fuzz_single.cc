@@ -133,6 +133,7 @@ void TakeAnswers(Input datagram) {
       datagram, [](const wire::Message& message, protocol::RecordWriter& out) {
         return route::TakeAddress(AF_UNSPEC, 0, message, out);
       });
+  TakeAnswers<protocol::reply::DeadNeighbour>(datagram, route::TakeDeadNeighbour);
   wire::MessageReader messages(datagram);
   while (const auto message = messages.Next()) {
     static_cast<void>(route::DecodeLink(*message));

@@ -109,6 +109,25 @@ TEST("an address of a wrong length is an error") {
   CHECK_EQUAL(Taken(0, 0, "02"), "the kernel sent a short message");
 }
 
+TEST("a neighbour is read if the kernel asks for it in vain") {
+  const auto taken = [](const char* payload) -> std::string {
+    const Bytes datagram = Datagram(RTM_NEWNEIGH, payload);
+    protocol::RecordWriter out;
+    const auto read = route::TakeDeadNeighbour(Parsed(datagram), out);
+    return read ? Hex(out.bytes()) : read.error();
+  };
+  protocol::RecordWriter dead;
+  const Bytes address = FromHex("0a000001");
+  dead.Append(reply::DeadNeighbour{3, address});
+  // ndmsg: NUD_FAILED, NUD_INCOMPLETE, NUD_STALE; NDA_DST.
+  CHECK_EQUAL(taken("02000000 03000000 20000001 08000100 0a000001"), Hex(dead.bytes()));
+  CHECK_EQUAL(taken("02000000 03000000 01000001 08000100 0a000001"), Hex(dead.bytes()));
+  CHECK_EQUAL(taken("02000000 03000000 04000001 08000100 0a000001"), "");
+  CHECK_EQUAL(taken("07000000 03000000 20000001 08000100 0a000001"), "");
+  CHECK_EQUAL(taken("0a000000 03000000 20000001 08000100 0a000001"),
+              "a neighbour has an address of another family");
+}
+
 TEST("requests about links that make no sense are refused") {
   const auto field = [](const auto& record) -> std::string {
     protocol::RecordWriter out;

@@ -6,6 +6,7 @@ import type { ServiceAnswer } from '../../ask/service.ts';
 import { counted } from '../../ask/words.ts';
 import { droppedSources } from '../../host/dropped-sources.ts';
 import { interfaceAddresses } from '../../host/interfaces.ts';
+import { type DeadHops, readDeadHops } from '../../host/routing.ts';
 import { joinHostPort } from '../../net/address.ts';
 import { blocksText, type Form } from '../../serve/text.ts';
 import { attemptsOf, type NodeAddresses } from '../../tools/check/attempts.ts';
@@ -41,7 +42,7 @@ export const run: Run = async (given, io) => {
   const query = serviceQuery(given);
   const options: TryOptions = {
     ...{ timeoutMs: timeoutOf(given), greetings: greetingsOf(given), silenceMs },
-    ...{ machine: thisMachine(), own: interfaceAddresses() },
+    ...{ deadHops, machine: thisMachine(), own: interfaceAddresses() },
   };
   const server = await serverOf(given);
   const service = await ask(server, 'service', { ...query, endpoints: '10000', pods: 'true' });
@@ -50,6 +51,13 @@ export const run: Run = async (given, io) => {
   io.stdout.write(write(found, () => blocksText(viewOf(found), form)));
   return found.healthy ? exitCodes.healthy : exitCodes.unhealthy;
 };
+
+/** The addon takes 6 MB: it is loaded when something does not answer. */
+async function deadHops(): Promise<DeadHops> {
+  const { openKernel } = await import('../../kernel/native-kernel.ts');
+  const kernel = openKernel();
+  return readDeadHops(kernel).finally(() => kernel.close());
+}
 
 function timeoutOf({ values: { timeout = timeoutDefault } }: Given): number {
   const timeoutMs = durationMs('timeout', timeout);

@@ -6,11 +6,10 @@
 
 import { type Route, routeWords } from '../../host/reach.ts';
 import {
-  type DeadHops,
-  deadHopsIn,
   deadHopTo,
   type IsSuspect,
   leadsInto,
+  noHops,
   parseRoute,
   type RouteEntry,
   type Routing,
@@ -64,7 +63,6 @@ const noRoutes: Routes = {
   ...{ text: undefined, isSuspect: undefined },
   ...{ podDevices: new Set(), ways: routesFrom('IPv4', []), others: '' },
 };
-const noHops: DeadHops = new Map();
 
 /** How long a search serves, and the shortest pause after it, in multiples of its duration. */
 const kept = { keepMs: 5000, restFactor: 50 } as const;
@@ -130,8 +128,8 @@ export class UnroutedEndpoints implements ServiceFollower {
     const { routing, state } = this.#options;
     if (routing === undefined) return;
     const pacer = answerPacer(this.#options);
-    const hops = deadHopsIn(await routing.read('neighbours'));
-    this.#deadHops = new Map([...hops].filter(([hop]) => this.#suspectHops.has(hop)));
+    const hops = await routing.deadHops();
+    this.#deadHops = new Set([...hops].filter((hop) => this.#suspectHops.has(hop)));
     this.#suspectHops = hops;
     let isNew = false;
     for (const family of families) isNew = (await this.#read(family, routing, pacer)) || isNew;
@@ -162,7 +160,7 @@ export class UnroutedEndpoints implements ServiceFollower {
   async #read(family: Family, { read }: Routing, pacer: Pacer): Promise<boolean> {
     const text = await read(family);
     const podCIDRs = this.#options.state.node?.podCIDRs.join() ?? '';
-    const dead = family === 'IPv4' ? this.#deadHops : noHops;
+    const dead = this.#deadHops;
     const others = `${podCIDRs} ${[...dead].join()}`;
     const before = this.#routes[family];
     if (text === before.text && others === before.others) return false;

@@ -1,7 +1,7 @@
 /** Why a connection got no answer, as neighbours, routes and sockets of this node show it. */
 import { counted } from '../../ask/words.ts';
 import type { ReadableFiles } from '../../host/files.ts';
-import { deadHopsIn, deadHopTo, routesFrom, routesOf } from '../../host/routing.ts';
+import { type DeadHops, deadHopTo, routesFrom, routesOf } from '../../host/routing.ts';
 import { waitingAt } from '../../host/tcp-sockets.ts';
 import type { Address } from '../../net/address.ts';
 
@@ -10,6 +10,7 @@ export function causeOf(
   machine: ReadableFiles,
   { address, port }: { readonly address: Address; readonly port: number },
   own: readonly Address[],
+  dead: DeadHops,
 ): string | undefined {
   if (own.some(({ key }) => key === address.key)) {
     const waiting = waitingAt(machine, address, port);
@@ -17,5 +18,5 @@ export function causeOf(
     return `its accept queue is full: ${counted(waiting, 'connection')} wait for its program`;
   }
   const routes = routesFrom(address.family, routesOf(machine));
-  return deadHopTo(address.latin1, routes, deadHopsIn(machine.read('/proc/net/arp')));
+  return deadHopTo(address.latin1, routes, dead);
 }

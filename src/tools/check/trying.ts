@@ -2,6 +2,7 @@
 import type { ServiceCheck } from '../../ask/check.ts';
 import type { ReadableFiles } from '../../host/files.ts';
 import { type Reached, reach } from '../../host/reach.ts';
+import type { Routing } from '../../host/routing.ts';
 import { type Address, parseAddress } from '../../net/address.ts';
 import type { Attempt } from './attempts.ts';
 import { causeOf } from './causes.ts';
@@ -19,6 +20,7 @@ export interface TryOptions {
   /** Lengths of the greetings to send to endpoints, the shortest first; none: send nothing. */
   readonly greetings: readonly number[];
   readonly machine: ReadableFiles;
+  readonly deadHops: Routing['deadHops'];
   /** Addresses of this machine. */
   readonly own: readonly Address[];
 }
@@ -72,12 +74,13 @@ const meanings = {
 async function meaningOf(
   attempt: Attempt,
   answer: Reached['answer'],
-  { machine, own, timeoutMs }: TryOptions,
+  { deadHops, machine, own, timeoutMs }: TryOptions,
 ): Promise<string | undefined> {
   if (answer === 'connected' || answer === 'answered' || answer === 'silent') return undefined;
   const address = parseAddress(attempt.address)!;
-  const cause = causeOf(machine, { address, port: attempt.number }, own);
   if (answer === 'unreachable' || answer === 'timeout') {
+    const at = { address, port: attempt.number };
+    const cause = causeOf(machine, at, own, await deadHops());
     if (cause !== undefined) return cause;
   }
   if (answer !== 'timeout') return meanings[answer];

@@ -2,6 +2,7 @@ import { parseAllDocuments } from 'yaml';
 import type { Explanation } from '../../../src/ask/explanation.ts';
 import { NodePrograms } from '../../../src/host/node-programs.ts';
 import type { Route } from '../../../src/host/reach.ts';
+import { readDeadHops } from '../../../src/host/routing.ts';
 import { parseAddress } from '../../../src/net/address.ts';
 import { decodeChange, decodeContext } from '../../../src/source/decode.ts';
 import { type Change, resources } from '../../../src/state/change.ts';
@@ -47,6 +48,10 @@ export function routesText(routes: Readonly<Record<string, Route>>): string {
   ].join('\n');
 }
 
+/** /proc/net/ipv6_route: by fe80::1 to all. */
+const zero = '0'.repeat(32);
+const ipv6Routes = `${zero} 00 ${zero} 00 fe80${zero.slice(5)}1 00000400 1 0 00000003     eth0`;
+
 /** The whole proxy on doubles, in the cluster of a cluster. */
 export async function startedWith({
   conntrack,
@@ -72,8 +77,8 @@ export async function startedWith({
     host: { ...filesOf(host), write: () => {} },
     routing: {
       find: async (addresses) => addresses.map((address) => routes[address] ?? 'found'),
-      read: async (of) =>
-        ({ IPv4: routesText(routes), IPv6: undefined, neighbours: host['/proc/net/arp'] })[of],
+      read: async (family) => (family === 'IPv4' ? routesText(routes) : ipv6Routes),
+      deadHops: () => readDeadHops(app.kernel),
     },
   });
   await kernel?.(app.kernel);

@@ -67,10 +67,10 @@ describe('a greeting', () => {
   });
 });
 
-const arp = `IP address       HW type     Flags       HW address            Mask     Device
-192.168.10.99    0x1         0x0         00:00:00:00:00:00     *        eth0
-192.168.10.98    0x1         0x2         02:00:00:00:00:01     *        eth0
-10.244.1.77      0x1         0x0         00:00:00:00:00:00     *        cni0`;
+const hop = (text: string, device: string) => parseAddress(text)!.latin1 + device;
+const dead = new Set([
+  ...[hop('192.168.10.99', 'eth0'), hop('10.244.1.77', 'cni0'), hop('fe80::99', 'eth0')],
+]);
 const route = [
   'Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask',
   'eth0\t00000000\t620AA8C0\t0003\t0\t0\t0\t00000000',
@@ -78,13 +78,15 @@ const route = [
   'eth0\t0008F40A\t630AA8C0\t0003\t0\t0\t0\t00FFFFFF',
   'eth0\t0708F40A\t620AA8C0\t0003\t0\t0\t0\tFFFFFFFF',
 ].join('\n');
+const zero = '0'.repeat(32);
+const ipv6Route = `fd${zero.slice(2)} 08 ${zero} 00 fe80${zero.slice(6)}99 400 1 0 3 eth0`;
 const tcp = `  sl  local_address rem_address   st tx_queue rx_queue
    0: 010AA8C0:1F90 00000000:0000 0A 00000000:00000003 00:00000000
    1: 010AA8C0:1F90 020AA8C0:9C40 01 00000000:00000009 00:00000000
    2: 00000000:1F91 00000000:0000 0A 00000000:00000002 00:00000000`;
 const files: Readonly<Record<string, string>> = {
-  '/proc/net/arp': arp,
   '/proc/net/route': route,
+  '/proc/net/ipv6_route': ipv6Route,
   '/proc/net/tcp': tcp,
 };
 const machine = { read: (path: string) => files[path] };
@@ -97,16 +99,17 @@ describe('the cause of silence', () => {
     ['203.0.113.9', undefined],
     ['10.244.1.77', 'no machine has its address on cni0'],
     ['10.244.1.78', undefined],
-    ['fd00::1', undefined],
+    ['fd00::1', 'its next hop fe80::99 does not answer on eth0'],
+    ['2001:db8::1', undefined],
   ])('of %s is found among neighbours and routes: %s', (text, cause) => {
-    const found = causeOf(machine, { address: parseAddress(text)!, port: 80 }, [own]);
+    const found = causeOf(machine, { address: parseAddress(text)!, port: 80 }, [own], dead);
     expect(found?.replace(/ \(ip neigh .*/, '')).toBe(cause);
   });
 
   it('is a queue of connections, where a program of this machine accepts none', () => {
-    const cause = causeOf(machine, { address: own, port: 8080 }, [own]);
+    const cause = causeOf(machine, { address: own, port: 8080 }, [own], dead);
     expect(cause).toBe('its accept queue is full: 3 connections wait for its program');
-    expect(causeOf(machine, { address: own, port: 8082 }, [own])).toBeUndefined();
+    expect(causeOf(machine, { address: own, port: 8082 }, [own], dead)).toBeUndefined();
     expect(waitingAt(machine, own, 8081)).toBe(2);
     expect(waitingAt(machine, parseAddress('192.168.10.2')!, 8080)).toBe(0);
   });

@@ -4,6 +4,7 @@ import { matchPort } from '../../../src/kernel/nft/ports.ts';
 import { drop, matchInterface, reject, type Statement } from '../../../src/kernel/nft/rule.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
+import { parseAddress } from '../../../src/net/address.ts';
 import type { FakeEntry } from '../../fake/conntrack.ts';
 import { said } from './asking.ts';
 import { changesOf } from './broken-cluster-app.ts';
@@ -115,8 +116,9 @@ const bridge = (name: string, hairpin: string, filter: string): Rest => ({
     [`${sys}/bridge/bridge-nf-call-iptables`]: filter,
   },
 });
-const arp = `IP\n192.168.7.8   0x1   0x0   00:00:00:00:00:00   *   eth0`;
-const neighbours = file('/proc/net/arp', arp);
+const died = (text: string): Rest => ({
+  kernel: ({ links }) => links.died(parseAddress(text)!.bytes, 'eth0'),
+});
 /** A kube-proxy writes this chain, and is seen twice. */
 const written = (table: string, chain: string): Rest => ({
   changes: async (app) => {
@@ -217,7 +219,11 @@ export const situations: readonly BrokenCluster[] = [
     ...refusedBy(3, 2),
   }),
   row('a next hop is down', 'endpoint 10.244.1.6: its next hop 192.168.7.8 does not answer', {
-    ...neighbours,
+    ...died('192.168.7.8'),
+  }),
+  row('one of IPv6 is down', 'endpoint fd00:244::5: its next hop fe80::1 does not answer on eth0', {
+    ...of(dual, dualEndpoints),
+    ...died('fe80::1'),
   }),
   row('kube-proxy runs as well', 'kube-proxy runs here as well: its table ip kube-proxy', {
     ...written('kube-proxy', 'services'),
@@ -329,11 +335,10 @@ export const healthy: readonly BrokenCluster[] = Object.entries<Rest>({
     tracked: tried(1, remote, answeredOnce),
   },
   'a machine answers late': {
-    ...neighbours,
-    changes: (_, files) => {
-      delete files['/proc/net/arp'];
-    },
+    ...died('192.168.7.8'),
+    changes: ({ kernel: { links } }) => void links.dead.splice(0),
   },
+  'a pod scans for machines': died('192.168.7.200'),
   'kube-proxy has left its table': {
     kernel: (kernel) => kernel.foreign(chainOf('kube-proxy', 'services')),
   },

@@ -5,7 +5,7 @@ import { lookedAtMax, UnroutedEndpoints } from '../../../src/serve/ask/unrouted.
 import type { Change } from '../../../src/state/change.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import { forwarding, pool } from '../modes/nftables/forwardings.ts';
-import { ips, ready, service, slice } from '../state/build.ts';
+import { address, ips, ready, service, slice } from '../state/build.ts';
 import { routesText } from './broken-cluster-app.ts';
 
 /**
@@ -16,7 +16,7 @@ function nodeWith(
   endpoints: readonly string[],
   routes: Record<string, Route>,
   others: Readonly<Record<string, string>> = {},
-  arp?: string[],
+  dead: ReadonlySet<string> = new Set(),
 ) {
   const state = new ClusterState();
   state.apply({ kind: 'service', service: service() });
@@ -33,8 +33,8 @@ function nodeWith(
     clock: { now: () => nowMs, turn: async () => {} },
     state,
     routing: {
-      read: async (of) =>
-        ({ IPv4: routesText(routes), IPv6: undefined, neighbours: arp?.join('\n') })[of],
+      read: async (family) => (family === 'IPv4' ? routesText(routes) : undefined),
+      deadHops: async () => new Set(dead),
       find: async (addresses) => {
         asked.push(...addresses);
         return addresses.map((address) => routes[address] ?? 'found');
@@ -101,23 +101,20 @@ describe('endpoints without a route', () => {
   });
 
   it('have a next hop that the kernel asks for in vain, twice in a row', async () => {
-    const title = 'IP address HW type Flags HW address Mask Device';
-    const entry = (ip: string, flags: string) =>
-      `${ip}   0x1   ${flags}   00:00:00:00:00:00   *   eth0`;
-    const [dead, alive] = [entry('192.168.7.8', '0x0'), entry('192.168.7.8', '0x2')];
-    const arp = [title, dead, entry('10.244.0.9', '0x0')];
+    const [hop, pod] = [address('192.168.7.8').latin1, address('10.244.0.9').latin1];
+    const dead = new Set([`${hop}eth0`, `${pod}cni0`, `${address('10.244.0.7').latin1}eth0`]);
     const all = ['10.244.1.6', '10.244.0.7', '10.244.0.9'];
-    const { asked, foundAfter } = nodeWith(all, {}, {}, arp);
+    const { asked, foundAfter } = nodeWith(all, {}, {}, dead);
     const found = async () => [...(await foundAfter(5000)).values()];
     expect(await found()).toEqual([]);
     expect(await found()).toEqual([
       'its next hop 192.168.7.8 does not answer on eth0 (ip neigh show 192.168.7.8)',
-      'no machine has its address on eth0 (ip neigh show 10.244.0.9)',
+      'no machine has its address on cni0 (ip neigh show 10.244.0.9)',
     ]);
     expect(asked).toEqual(['10.244.1.6', '10.244.0.9']);
-    arp.splice(1, 2, alive);
+    dead.clear();
     expect(await found()).toEqual([]);
-    arp[1] = dead;
+    dead.add(`${hop}eth0`);
     expect(await found()).toEqual([]);
     expect(await found()).toHaveLength(1);
   });
