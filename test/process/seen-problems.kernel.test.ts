@@ -1,11 +1,14 @@
 /** What a real kernel shows of a node and its connections is named by `fairlead problems`. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { ProblemList } from '../../src/ask/problems.ts';
 import { clusterIp, NODE_IP, NODE_SECOND_IP, POD_A_IP, POD_B_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { DEFAULT_CLUSTER_CIDR, service, slice } from '../lab/objects.ts';
-import { paced } from '../lab/pace.ts';
-import { inForce, listens, Place, Program, until } from './program.ts';
+import { answerMs, paced } from '../lab/pace.ts';
+import { buildRoughKernel } from './native/build.ts';
+import { inForce, listens, Place, Program, temporaryDirectory, until } from './program.ts';
 
 let lab: Lab;
 
@@ -30,25 +33,31 @@ function one(
 
 const [taken, hosted] = [30_080, 30_081];
 const silent = clusterIp(50).IPv4;
-const deadHop = '192.168.10.99';
+/** Ways by machines that are not there. */
+const hopless = [
+  ['IPv4', 'hopless', '10.244.3.7', '10.244.3.0/24', '192.168.10.99'],
+  ['IPv6', 'hopless6', 'fd00:244:3::7', 'fd00:244:3::/64', 'fd00:10::99'],
+] as const;
 const objects = [
   ...one(50, 'silent', { at: { IPv4: '10.244.2.77' } }),
   ...one(51, 'taken', 'pod-a', taken),
   ...one(52, 'hosted', 'pod-a', hosted),
   ...one(53, 'refusing', 'pod-b'),
-  ...one(54, 'hopless', { at: { IPv4: '10.244.3.7' } }),
+  ...hopless.flatMap(([family, name, at]) => [
+    service(name, { clusterIp: { [family]: clusterIp(54)[family] } }),
+    slice(family, name, [{ at: { [family]: at } }]),
+  ]),
 ];
 
-test('problems names what the machine, its sockets and its connections do, until it is over', async () => {
+const run = (program: string, args: readonly string[], input?: string) =>
+  lab.node.run([program, ...args], input);
+
+function onNode(): Place {
   const { namespace: name, namespacePath: path } = lab.node;
-  const run = (program: string, args: readonly string[], input?: string) =>
-    lab.node.run([program, ...args], input);
-  const sysctl = (...settings: readonly string[]) => run('sysctl', ['-qw', ...settings]);
-  const place = new Place({ name, path, run });
-  place.configure({ clusterCIDR: DEFAULT_CLUSTER_CIDR, detectLocalMode: 'ClusterCIDR' });
-  place.apply(['pod-a'], ...objects);
-  await place.start().logged(inForce, 2);
-  await listens(place.namespace, 10_249);
+  return new Place({ name, path, run });
+}
+
+function asking(place: Place) {
   const said = async (): Promise<string[]> => {
     const program = new Program(place.namespace, ['problems', '-o', 'json']);
     await program.exitCode;
@@ -70,6 +79,39 @@ test('problems names what the machine, its sockets and its connections do, until
     });
   };
   const isQuiet = () => until(async () => (await said()).length === 0, 'nothing is said');
+  return { isQuiet, isSaid };
+}
+
+test('problems names a wrong clusterCIDR, and a kernel that refuses, as packets meet them', async () => {
+  const place = onNode();
+  place.configure({ clusterCIDR: '10.200.0.0/16', detectLocalMode: 'ClusterCIDR' });
+  place.apply(['pod-a']);
+  const directory = temporaryDirectory();
+  const [file, library] = [join(directory, 'rough'), buildRoughKernel(directory)];
+  const within = ['env', `LD_PRELOAD=${library}`, `ROUGH_KERNEL=${file}`];
+  await place.startUnder({ within }).logged(inForce, 2);
+  await listens(place.namespace, 10_249);
+  const { isSaid } = asking(place);
+  const to = { address: clusterIp(10).IPv4, port: 80 };
+  const met = () => lab.actors['pod-b'].connect({ protocol: 'TCP', to, timeoutMs: answerMs }, 4);
+  // The node's address on the bridge.
+  const masqueraded = { kind: 'answered', by: 'pod-a', source: '10.244.1.1' };
+  await isSaid(/^This node: clusterCIDR .*10\.200\.0\.0\/16 does not contain 10\.244\.1\.0\/24/);
+  expect(await met()).toMatchObject([{ count: 4, outcome: masqueraded }]);
+  writeFileSync(file, 'unprivileged');
+  place.apply(['pod-c']);
+  await isSaid(/^The kernel refuses what is written for IPv4: .*EPERM/);
+  expect(await met()).toMatchObject([{ count: 4, outcome: masqueraded }]);
+}, 300_000);
+
+test('problems names what the machine, its sockets and its connections do, until it is over', async () => {
+  const sysctl = (...settings: readonly string[]) => run('sysctl', ['-qw', ...settings]);
+  const place = onNode();
+  place.configure({ clusterCIDR: DEFAULT_CLUSTER_CIDR, detectLocalMode: 'ClusterCIDR' });
+  place.apply(['pod-a'], ...objects);
+  await place.start().logged(inForce, 2);
+  await listens(place.namespace, 10_249);
+  const { isQuiet, isSaid } = asking(place);
 
   // Its pods have such routes.
   await isSaid(/^This node: net\.bridge\.bridge-nf-call-iptables is 0: .* \(cni0\)/);
@@ -97,12 +139,17 @@ test('problems names what the machine, its sockets and its connections do, until
   await isSaid(/^refusing endpoint_silent: .* 10\.244\.1\.3:8080 .* refuses all/, tried);
   await isQuiet();
 
-  await run('ip', ['route', 'add', '10.244.3.0/24', 'via', deadHop]);
-  expect(await met(clusterIp(54).IPv4)).not.toContain('connected');
-  await isSaid(/^hopless no_route: .* 10\.244\.3\.7: its next hop .* does not answer on /);
-  await run('ip', ['route', 'del', '10.244.3.0/24']);
-  await run('conntrack', ['-D', '--orig-dst', clusterIp(54).IPv4]);
-  await isQuiet();
+  for (const [family, of, at, block, via] of hopless) {
+    const address = clusterIp(54)[family];
+    await run('ip', ['route', 'add', block, 'via', via]);
+    expect(await met(address)).not.toContain('connected');
+    await isSaid(
+      new RegExp(`^${of} no_route: .* ${at}: its next hop ${via} does not answer on eth0 `),
+    );
+    await run('ip', ['route', 'del', block]);
+    await run('conntrack', ['-D', '-f', family.toLowerCase(), '--orig-dst', address]);
+    await isQuiet();
+  }
 
   // As kube-proxy does; a takeover removes it.
   await run('nft', ['add', 'table', 'ip', 'kube-proxy']);

@@ -37,6 +37,7 @@ export function statusProblems(
   const isFull = conntrack !== undefined && conntrack.entries >= conntrackShare * conntrack.limit;
   return [
     ...problems('changes-come-late', isKeepingUp ? [] : [overdue]),
+    ...problems('changes-come-late', facts.families.flatMap(refusing)),
     ...watchProblems(facts),
     ...problems('changes-come-late', starting(facts)),
     ...problems('the-node-and-its-node-object-differ', ofNode(findings, false)),
@@ -90,6 +91,12 @@ function withoutMemory({ leftOut, leftOutOf }: Facts['services']): string[] {
 
 function full({ entries, limit }: NonNullable<Facts['conntrack']>): string {
   return `Connection tracking holds ${entries} of ${limit} connections.`;
+}
+
+function refusing(one: Facts['families'][number]): string[] {
+  const { behindSeconds, family, lastFailure, lastSync } = one;
+  if (behindSeconds === undefined || lastSync?.ok !== false || !lastFailure) return [];
+  return [`The kernel refuses what is written for ${family}: ${lastFailure.error}.`];
 }
 
 /** One problem if all watches are silent because the server does not answer. */

@@ -225,6 +225,12 @@ export const situations: readonly BrokenCluster[] = [
     ...of(dual, dualEndpoints),
     ...died('fe80::1'),
   }),
+  row('the kernel refuses everything', 'The kernel refuses what is written for IPv4: EPERM.', {
+    changes: ({ kernel, source }) => {
+      kernel.failNext({ code: 'EPERM', times: Number.POSITIVE_INFINITY });
+      source.say(...changesOf(endpoints(here)));
+    },
+  }),
   row('kube-proxy runs as well', 'kube-proxy runs here as well: its table ip kube-proxy', {
     ...written('kube-proxy', 'services'),
   }),
