@@ -29,7 +29,7 @@ export interface Frontends {
   readonly name: string;
   readonly clusterIPs: readonly string[];
   readonly port: number;
-  readonly nodePorts: { readonly TCP?: number; readonly UDP?: number };
+  readonly nodePorts: { readonly TCP?: number | undefined; readonly UDP?: number };
   readonly externalIPs: readonly string[];
   readonly loadBalancerIPs: readonly string[];
 }
@@ -38,7 +38,10 @@ export interface Frontends {
  * `every`: each server answers some connections, and none fails. `first`: only the first server.
  * `one`: always the same server. `kept`: as `first`, and it sees the address of the client.
  */
-type Expected = 'every' | 'first' | 'one' | 'kept' | 'refused' | 'dropped';
+type Expected = 'every' | 'first' | 'one' | 'kept' | 'refused' | 'dropped' | Status;
+
+/** Of HTTP, by another program than servers of the test. */
+export type Status = `status ${number}`;
 
 /** One frontend to try. */
 export interface Attempt {
@@ -47,6 +50,8 @@ export interface Attempt {
   readonly family: Family;
   readonly address: string;
   readonly port: number;
+  /** The address of the server that connects in place of the client. */
+  readonly through?: string | undefined;
   readonly expected: Expected;
   /** The node that decides about it, and as what it sees the client: what `explain` is asked. */
   readonly decidedOn: string;
@@ -68,8 +73,9 @@ interface Check {
 interface Place {
   readonly addresses: readonly string[];
   readonly isNodePort?: true;
+  readonly through?: string | undefined;
   /** Default: the node of the client. */
-  readonly decidedOn?: string;
+  readonly decidedOn?: string | undefined;
 }
 
 /** The port of servers. */
@@ -116,6 +122,16 @@ const checks: readonly Check[] = [
     service: 'plain',
     at: (_, { name }) => [{ addresses: [name] }],
     expected: always('every'),
+  },
+  {
+    name: 'ClusterIP, from its only endpoint to itself',
+    network: 'pod',
+    protocols: tcp,
+    service: 'local',
+    at: ({ servers: [first] }, { clusterIPs: addresses }) => [
+      { addresses, through: first?.podAddresses[0], decidedOn: first?.node },
+    ],
+    expected: always('first'),
   },
   {
     name: 'ClusterIP, session affinity',
@@ -176,6 +192,15 @@ const checks: readonly Check[] = [
     at: nodePortOf(1),
     expected: always('dropped'),
   },
+  ...[200, 503].map(
+    (status, n): Check => ({
+      name: `health-check node port, ${n === 0 ? '' : 'no '}endpoint there`,
+      protocols: tcp,
+      service: 'local-health',
+      at: nodePortOf(n),
+      expected: always(`status ${status}`),
+    }),
+  ),
   {
     name: 'external IP',
     protocols: both,
@@ -204,13 +229,13 @@ export function attemptsOf(scene: Scene): Attempt[] {
       const places = at(scene, service).flatMap(({ addresses, ...place }) =>
         addresses.map((address) => ({ address, ...place })),
       );
-      return places.flatMap(({ address, decidedOn = node, isNodePort }) =>
+      return places.flatMap(({ address, decidedOn = node, isNodePort, through }) =>
         protocols.flatMap((protocol): Attempt[] => {
           const port = isNodePort ? service.nodePorts[protocol] : service.port;
           if (port === undefined) return [];
           const family = address.includes(':') ? 'IPv6' : 'IPv4';
-          const seenAs = decidedOn === node ? network : 'outside';
-          const what = { check, protocol, family, address, port } as const;
+          const seenAs = decidedOn === node || through ? network : 'outside';
+          const what = { check, protocol, family, address, port, through } as const;
           return [{ ...what, expected: expected(scene), decidedOn, seenAs }];
         }),
       );

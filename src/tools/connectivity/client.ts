@@ -54,6 +54,7 @@ interface Listed {
     readonly spec: {
       readonly clusterIPs?: readonly string[];
       readonly externalIPs?: readonly string[];
+      readonly healthCheckNodePort?: number;
       readonly nodeName?: string;
       readonly ports?: readonly {
         readonly nodePort?: number;
@@ -76,13 +77,14 @@ export function sceneOf(
 ): Scene {
   const services = listed.items
     .filter(({ kind }) => kind === 'Service')
-    .map(({ metadata: { name }, spec, status }): Frontends => {
-      const { clusterIPs = [], externalIPs = [], ports = [] } = spec;
+    .flatMap(({ metadata: { name }, spec, status }): Frontends[] => {
+      const { clusterIPs = [], externalIPs = [], healthCheckNodePort: TCP, ports = [] } = spec;
       const nodePorts = Object.fromEntries(ports.map((one) => [one.protocol, one.nodePort]));
       const ingress = status.loadBalancer?.ingress ?? [];
       const loadBalancerIPs = ingress.flatMap(({ ip }) => ip ?? []);
       const port = ports[0]?.port ?? 0;
-      return { name, clusterIPs, externalIPs, loadBalancerIPs, nodePorts, port };
+      const all = { name, clusterIPs, externalIPs, loadBalancerIPs, nodePorts, port };
+      return [all, { ...all, name: `${name}-health`, nodePorts: { TCP } }];
     });
   const servers = listed.items
     .filter(({ kind }) => kind === 'Pod')

@@ -2,15 +2,15 @@
 import { createSocket, type Socket } from 'node:dgram';
 import { createServer, get } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Attempt } from './checks.ts';
+import { type Attempt, type Status, serverPort } from './checks.ts';
 
 /** What a server says of itself and of whom it sees, or how the connection failed. */
 export type Exchanged =
   | { readonly server: string; readonly seen: string; readonly own: string }
-  | { readonly failed: 'refused' | 'timeout' | 'other'; readonly error: string };
+  | { readonly failed: 'refused' | 'timeout' | 'other' | Status; readonly error: string };
 
 export type Exchange = (
-  target: Pick<Attempt, 'protocol' | 'address' | 'port'>,
+  target: Pick<Attempt, 'protocol' | 'address' | 'port' | 'through'>,
   timeoutMs: number,
 ) => Promise<Exchanged>;
 
@@ -20,23 +20,22 @@ const answerBytes = 12_000;
 export const exchange: Exchange = ({ protocol, ...target }, timeoutMs) =>
   protocol === 'TCP' ? overTcp(target, timeoutMs) : overUdp(target, timeoutMs);
 
-interface At {
-  readonly address: string;
-  readonly port: number;
-}
+type At = Pick<Attempt, 'address' | 'port' | 'through'>;
 
-function overTcp({ address: host, port }: At, timeoutMs: number): Promise<Exchanged> {
+function overTcp({ address, port, through }: At, timeoutMs: number): Promise<Exchanged> {
+  const path = `/${address}/${port}`;
+  const target = through ? { host: through, port: serverPort, path } : { host: address, port };
   return new Promise((resolve) => {
     let text = '';
     const signal = AbortSignal.timeout(timeoutMs);
-    const request = get({ host, port, agent: false, signal }, (response) => {
+    const request = get({ ...target, agent: false, signal }, (response) => {
       const own = response.socket.localAddress ?? '';
       response.setEncoding('latin1');
       response.on('data', (part: string) => {
         text += part;
       });
       response.on('error', () => resolve(late(`after ${text.length} bytes of ${answerBytes}`)));
-      response.on('end', () => resolve(read(text, own)));
+      response.on('end', () => resolve(read(text, own, response.statusCode)));
     });
     request.on('error', ({ code, message }: NodeJS.ErrnoException) => {
       resolve(signal.aborted ? late('') : failure(code, message));
@@ -70,9 +69,13 @@ function failure(code: string | undefined, message: string): Exchanged {
 }
 
 /** `own`: the address of the client. */
-function read(text: string, own: string): Exchanged {
+function read(text: string, own: string, status?: number): Exchanged {
   const [word, server = '', seen = ''] = text.trimEnd().split(' ');
-  if (word !== 'fairlead-test') return { failed: 'other', error: 'another program answered' };
+  if (text === '') return { failed: 'other', error: 'no answer' };
+  if (word !== 'fairlead-test') {
+    const error = `another program answered${status ? `, status ${status}` : ''}`;
+    return { failed: status ? `status ${status}` : 'other', error };
+  }
   return { server, seen, own: plain(own) };
 }
 
@@ -81,17 +84,30 @@ function plain(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/, '');
 }
 
+function passedOn(one: Exchanged): string {
+  return 'failed' in one ? '' : `fairlead-test ${one.server} ${one.seen}`;
+}
+
 interface Running {
   readonly ports: { readonly TCP: number; readonly UDP: number };
   close(): void;
 }
 
-/** Answers on `port` over TCP and UDP, in all families; 0: those that the kernel chooses. */
+/** How long a server waits that connects in place of a client, which waits for longer. */
+const throughMs = 1500;
+
+/**
+ * Answers on `port` over TCP and UDP, in all families; 0: those that the kernel chooses. Asked for
+ * `/ADDRESS/PORT`, it connects there, and passes on what a server of a test answers.
+ */
 export async function serve(name: string, port: number): Promise<Running> {
   const answer = (client: string): string => `fairlead-test ${name} ${plain(client)}`;
-  const http = createServer(({ socket }, response) => {
+  const http = createServer(async ({ socket, url = '' }, response) => {
     response.setHeader('connection', 'close');
-    response.end(answer(socket.remoteAddress ?? '').padEnd(answerBytes));
+    const [, address, to] = url.split('/');
+    if (!address) return response.end(answer(socket.remoteAddress ?? '').padEnd(answerBytes));
+    const passed = overTcp({ address, port: Number(to) }, throughMs).then(passedOn, () => '');
+    response.end(await passed);
   });
   await new Promise<void>((resolve, reject) => {
     http.once('error', reject).listen(port, resolve);

@@ -16,9 +16,9 @@ const earlyFailures = 5;
 
 export async function judge(attempt: Attempt, scene: Scene, exchange: Exchange): Promise<Verdict> {
   const { expected } = attempt;
-  if (expected === 'refused' || expected === 'dropped') {
+  if (expected === 'refused' || expected === 'dropped' || expected.startsWith('status')) {
     const isExpected = (one: Exchanged): boolean =>
-      'failed' in one && one.failed === (expected === 'refused' ? 'refused' : 'timeout');
+      'failed' in one && one.failed === (expected === 'dropped' ? 'timeout' : expected);
     const found = await firstThat(isExpected, attempt, exchange);
     return isExpected(found) ? undefined : `${told(found)}, and should be ${expected}`;
   }

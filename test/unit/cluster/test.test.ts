@@ -75,7 +75,9 @@ describe('kubectl fairlead test', () => {
       ...['plain', 'affinity', 'empty', 'local'],
     ]);
     expect(services.every(({ spec }) => spec.ports[1].protocol === 'UDP')).toBe(true);
-    expect(services[3].spec).toMatchObject({ type: 'NodePort', externalTrafficPolicy: 'Local' });
+    const { externalTrafficPolicy, loadBalancerClass, type } = services[3].spec;
+    expect([type, externalTrafficPolicy]).toEqual(['LoadBalancer', 'Local']);
+    expect(loadBalancerClass).toBe('fairlead.io/none');
     expect(paper.read('calls').trimEnd().split('\n').at(-1)).toContain(removal);
   });
 

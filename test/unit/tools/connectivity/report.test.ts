@@ -44,7 +44,7 @@ const listed = {
     service('plain', 1, 30001),
     service('affinity', 2),
     service('empty', 3, 30003),
-    service('local', 4, 30004),
+    service('local', 4, 30004, { healthCheckNodePort: 30005 }),
     service('external', 5, undefined, { externalIPs: ['198.51.100.1'] }),
     {
       ...service('balanced', 6, 30006),
@@ -55,7 +55,11 @@ const listed = {
   ],
 };
 
+type Target = Parameters<Exchange>[0];
+
 const failed = (how: 'refused' | 'timeout'): Exchanged => ({ failed: how, error: how });
+
+const status = (code: number): Exchanged => ({ failed: `status ${code}`, error: `status ${code}` });
 
 /**
  * A cluster as it should be, for a client on this node; `fault` changes what some of it does with
@@ -63,20 +67,20 @@ const failed = (how: 'refused' | 'timeout'): Exchanged => ({ failed: how, error:
  */
 function clusterAround(
   node: string,
-  fault: (to: { address: string; port: number }, n: number) => Exchanged | undefined = () =>
-    undefined,
+  fault: (to: Target, n: number) => Exchanged | undefined = () => undefined,
 ): Exchange {
   const tried = new Map<string, number>();
   const by = (server: number): Exchanged => {
     return { server: `server-${server}`, seen: '192.0.2.9', own: '192.0.2.9' };
   };
   return async (to) => {
-    const { address, port } = to;
+    const { address, port, through } = to;
     const n = (tried.get(JSON.stringify(to)) ?? 0) + 1;
     tried.set(JSON.stringify(to), n);
     const odd = fault(to, n);
     if (odd !== undefined) return odd;
-    if (address === '10.244.1.1') return by(1);
+    if (address === '10.244.1.1' || through === '10.244.1.1') return by(1);
+    if (port === 30005) return status(/[.:]1$/.test(address) ? 200 : 503);
     if (address === '10.244.2.1' || /^(10.96.0.|fd00::)2$/.test(address)) return by(2);
     if (port === 30003 || /^(10.96.0.|fd00::)3$/.test(address)) return failed('refused');
     if (port === 30004) return /[.:]1$/.test(address) ? by(1) : failed('timeout');
@@ -114,17 +118,19 @@ describe('the report of a client', () => {
   ];
   const local = 'node port, externalTrafficPolicy Local';
   const none = `${local}, no endpoint there`;
+  const [up, down] = ['', 'no '].map((one) => `health-check node port, ${one}endpoint there`);
 
   it.each([
-    ['pod', 'a', []],
-    ['pod', 'c', []],
-    ['node', 'a', [`${none} 4`]],
-    ['node', 'b', [`${local} 4`]],
-    ['node', 'c', [`${local} 4`, `${none} 4`]],
+    ['pod', 'a', [`${down} 2`]],
+    ['pod', 'c', [`${up} 2`, `${down} 2`]],
+    ['node', 'a', [`${none} 4`, `${down} 2`]],
+    ['node', 'b', [`${local} 4`, `${up} 2`]],
+    ['node', 'c', [`${local} 4`, `${none} 4`, `${up} 2`, `${down} 2`]],
   ] as const)('of a %s on %s passes what a sound cluster does', async (network, node, more) => {
     const lines = await reported(network, node);
     const passed = lines.map(([result, check, count]) => `${result} ${check} ${count}`);
-    const ofPods = network === 'pod' ? ['ClusterIP, by its name in DNS 1'] : [];
+    const itself = 'ClusterIP, from its only endpoint to itself 2';
+    const ofPods = network === 'pod' ? ['ClusterIP, by its name in DNS 1', itself] : [];
     const [before, between, after] = [[0, 2], [2, 8], [8]].map((at) => everywhere.slice(...at));
     const expected = [...before!, ...ofPods, ...between!, ...more, ...after!];
     expect(passed).toEqual(expected.map((one) => `pass ${one}`));
@@ -138,6 +144,17 @@ describe('the report of a client', () => {
     expect(lines.filter(([result]) => result === 'fail')).toEqual([
       ['fail', 'ClusterIP, by its name in DNS', 'plain:80/TCP', 'c', 'pod', error],
     ]);
+  });
+
+  it('names a pod that does not reach itself, and the node that decides', async () => {
+    const fault = ({ through }: Target) => (through ? failed('timeout') : undefined);
+    const lines = await reported('pod', 'c', clusterAround('c', fault));
+    expect(lines.filter(([result]) => result === 'fail')).toEqual(
+      ['10.96.0.4', '[fd00::4]'].map((of) => [
+        ...['fail', 'ClusterIP, from its only endpoint to itself', `${of}:80/TCP`, 'a', 'pod'],
+        'timeout',
+      ]),
+    );
   });
 
   it.each<[string, Parameters<typeof clusterAround>[1], string[][]]>([
@@ -157,6 +174,14 @@ describe('the report of a client', () => {
         ['ClusterIP', '[fd00::1]:80/TCP', 'c', 'node', 'timeout'],
         ['ClusterIP', '[fd00::1]:80/UDP', 'c', 'node', 'timeout'],
       ],
+    ],
+    [
+      'a node that says of its endpoints what is not so',
+      ({ port }) => (port === 30005 ? status(503) : undefined),
+      ['192.0.2.1', '[2001:db8::1]'].map((of) => [
+        ...[up!, `${of}:30005/TCP`, 'a', 'outside'],
+        'status 503, and should be status 200',
+      ]),
     ],
     [
       'affinity that is not kept',
@@ -252,6 +277,17 @@ describe('a server', () => {
     const found = await exchange(at, 60_000);
     expect(found).toEqual({ server: 'me', seen: '127.0.0.1', own: '127.0.0.1' });
   });
+
+  it('connects for a client, and passes on only what servers of a test answer', async () => {
+    const [server, other] = [await serve('me', 0), createServer((_, to) => void to.end('secret'))];
+    onTestFinished(() => void [server.close(), other.close()]);
+    await once(other.listen(0, '127.0.0.1'), 'listening');
+    const asked = async (path: string): Promise<string> =>
+      (await fetch(`http://127.0.0.1:${server.ports.TCP}/${path}`)).text();
+    expect(await asked(`127.0.0.1/${server.ports.TCP}`)).toBe('fairlead-test me 127.0.0.1');
+    expect(await asked(`127.0.0.1/${(other.address() as AddressInfo).port}`)).toBe('');
+    expect(await asked('127.0.0.1/99999')).toBe('');
+  });
 });
 
 describe('a client', () => {
@@ -262,8 +298,8 @@ describe('a client', () => {
     onTestFinished(() => void other.close());
     await once(other.listen(0, '127.0.0.1'), 'listening');
     const { port } = other.address() as AddressInfo;
-    const error = 'another program answered';
-    expect(await exchange(of('TCP', port), 60_000)).toEqual({ failed: 'other', error });
+    const error = 'another program answered, status 200';
+    expect(await exchange(of('TCP', port), 60_000)).toEqual({ failed: 'status 200', error });
     const gone = await serve('me', 0);
     gone.close();
     for (const protocol of ['TCP', 'UDP'] as const) {
