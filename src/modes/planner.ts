@@ -164,14 +164,16 @@ export class ModePlanner<T extends Types> {
       return;
     }
     if (next !== undefined) this.#claim(next, previous);
-    else if (previous !== undefined) this.#release(previous);
+    else if (previous !== undefined) this.#release(previous, true);
   }
 
-  #release(forwarding: Forwarding): void {
+  /** `isLast`: nothing takes its place, so that what it costs is not counted otherwise. */
+  #release(forwarding: Forwarding, isLast = false): void {
     const { key: owner } = forwarding;
     for (const object of this.#backend.objects(forwarding, this.#environment)) {
       if (isShared<T>(object)) this.#releaseShared(owner, object);
       else {
+        if (isLast) this.#next.addFrontend(object.bytes);
         this.#changes.release(owner, object);
         this.#count(object, 'released');
       }

@@ -129,6 +129,7 @@ class Registers {
   readonly #bytes = new Uint8Array(64);
   readonly #table: Table;
   readonly #packet: PacketState;
+  #hasDrawn = false;
 
   constructor(table: Table, packet: PacketState) {
     this.#table = table;
@@ -138,6 +139,7 @@ class Registers {
   run(rule: readonly Expression[]): RuleResult {
     for (const expression of rule) {
       const result = this.#step(expression);
+      if (result === 'break' && this.#hasDrawn) this.#packet.chance.missed();
       if (result !== undefined) return result;
     }
     return undefined;
@@ -168,6 +170,7 @@ class Registers {
       case 'numgen': {
         // A counter may stand at any number, too.
         const { modulus, offset } = expression;
+        this.#hasDrawn = modulus > 1;
         return this.#store(expression.register, word(packet.chance.below(modulus) + offset));
       }
       case 'hash': {

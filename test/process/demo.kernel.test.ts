@@ -23,7 +23,9 @@ test("the demo forwards connections to every backend, loses none, and shows the 
   for (const [, , failed] of totals) expect(failed).toBe('0');
   for (const pod of ['pod-a', 'pod-b', 'pod-c'])
     expect(stdout).toMatch(new RegExp(`${pod} +[1-9]`));
-  const changes = [...stdout.matchAll(/^ {2}pod-\w .* (\d+) writes to the kernel, \d+ bytes$/gm)];
+  const changes = [
+    ...stdout.matchAll(/^ {2}pod-\w .* (\d+) writes to the kernel, [\d,]+ bytes$/gm),
+  ];
   expect(changes).toHaveLength(5);
   for (const [, writes] of changes) expect(Number(writes)).toBeGreaterThan(0);
   // Times would be those of the demo's own load.
@@ -31,6 +33,6 @@ test("the demo forwards connections to every backend, loses none, and shows the 
   expect(stdout).toMatch(/\$ fairlead explain .*\n {2}Packet: .*10\.96\.0\.10:80\/TCP/);
   expect(stdout).toMatch(/\$ fairlead trace .*\n(?:.*\n)*? {2}Ended: +It was answered by/);
   expect(stdout).toMatch(/\$ nft flush table ip fairlead\n/);
-  expect(stdout).toMatch(/10\.96\.0\.10 \. tcp \. 80 comment "demo\/web:http" : goto cluster-3/);
+  expect(stdout).toMatch(/10\.96\.0\.10 \. tcp \. 80 comment "demo\/web:http" : goto cluster-4/);
   expect(stdout).toMatch(/10\.244\.0\.13 \. 8080/);
 });

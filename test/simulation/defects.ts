@@ -109,9 +109,9 @@ export const defects: readonly Defect[] = [
   },
   {
     name: 'elements of shrunk pools are never deleted',
-    file: 'modes/nftables/deferred.ts',
-    from: '} else if (room > 0) {',
-    to: '} else if (room > dueMax) {',
+    file: 'modes/nftables/frontend-writer.ts',
+    from: 'for (let i = newLength; i < oldLength; i += 1) {',
+    to: 'for (let i = newLength; i < 0; i += 1) {',
   },
   {
     name: 'a wakeup that comes while its waiter works is lost',
@@ -263,10 +263,10 @@ export const defects: readonly Defect[] = [
     to: '',
   },
   {
-    name: 'elements of a shrunk pool that grows again are added twice',
-    file: 'modes/nftables/deferred.ts',
-    from: 'return Array.from({ length: end - range.from }, (_, i) => range.from + i);',
-    to: 'return [];',
+    name: 'a packet that draws an empty place finds no endpoint',
+    file: 'modes/nftables/chains.ts',
+    from: 'const rules = [...many, random(1)].map(',
+    to: 'const rules = [all].map(',
   },
   {
     name: 'a refused batch keeps what it would have retired',

@@ -45,7 +45,7 @@ test('10,000 ports are four elements that nft lists, and a restart writes nothin
   expect(text.match(/ \. tcp \. /g)).toHaveLength(4);
   expect(text).toContain(`${single} . 0x00000000 : ${POD_A_IP.IPv4} . 10000`);
   expect(text).toContain(`${range} . 0x00000000 : ${POD_A_IP.IPv4} . 10000`);
-  expect(before).toContain('th dport 10000-19999 goto range-external-1-');
+  expect(before).toContain('th dport 10000-19999 goto range-external-2-');
   expect(before).toMatch(
     /dnat ip to ip daddr \. meta l4proto \. th dport & 0 \. numgen random mod 1/,
   );

@@ -5,7 +5,6 @@ import type { Forwarding } from '../../state/types.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
 import {
   type Backend,
-  type EndOfRepair,
   type ObjectOf,
   type RepairPart,
   signOf,
@@ -23,7 +22,6 @@ import { AffinityKeeper } from './affinity.ts';
 import { NFTablesBatchWriter } from './batch-writer.ts';
 import { ChainClasses } from './chain-classes.ts';
 import { fixedChains, opensLoopback } from './chains.ts';
-import { Deferred } from './deferred.ts';
 import { describe } from './describe.ts';
 import { ElementCounts } from './element-counts.ts';
 import { FrontendWriter } from './frontend-writer.ts';
@@ -51,7 +49,6 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
   readonly #layout: TableLayout<SetName>;
   readonly #classes: ChainClasses;
   readonly #counts = new ElementCounts();
-  readonly #deferred = new Deferred();
   readonly #affinity: AffinityKeeper;
 
   constructor(config: ModeConfig) {
@@ -62,7 +59,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     this.tables = new TableOwnership(this.#layout, config.ownTables);
     this.tally = {
       ...tallyOf(this.#counts, this.#affinity),
-      miscounts: (kernel) => this.#counts.miscounts(kernel, this.#layout, this.#deferred),
+      miscounts: (kernel) => this.#counts.miscounts(kernel, this.#layout),
     };
   }
 
@@ -109,23 +106,10 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
 
   writer(): NFTablesBatchWriter {
     return new NFTablesBatchWriter(this.#layout, (writer, difference) => {
-      FrontendWriter.write(writer, this.#deferred, difference);
+      FrontendWriter.write(writer, difference);
       if (difference.from === 'belief') this.#affinity.note(difference);
     });
   }
-
-  get deferred(): WriteLater<NFTablesBatchWriter> | undefined {
-    return this.#deferred.size > 0 ? this.#writeDeferred : undefined;
-  }
-
-  readonly #writeDeferred: WriteLater<NFTablesBatchWriter> = (_kernel, { buffers }) => {
-    const ranges = this.#deferred.due();
-    for (const { set, key, from, to } of ranges) {
-      const buffer = buffers.to('delete', set, '');
-      for (let i = from; i < to; i += 1) buffer.keyIndex(key, i);
-    }
-    return ranges.map(({ id }) => id);
-  };
 
   get sweep(): WriteLater<NFTablesBatchWriter> | undefined {
     return this.#affinity.due ? this.#writeSweep : undefined;
@@ -143,17 +127,8 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     return this.#affinity.unswept;
   }
 
-  taken(): void {
-    this.#deferred.taken();
-  }
-
   settle(outcome: Applied | 'nothing to write' | 'refused'): void {
-    if (outcome === 'refused') {
-      this.#deferred.rollback();
-      return;
-    }
-    this.#deferred.confirm();
-    this.#affinity.settle();
+    if (outcome !== 'refused') this.#affinity.settle();
   }
 
   async read(kernel: KernelReader, pause: Pause): Promise<NFTablesObservation> {
@@ -165,7 +140,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
   async repairFixed(
     found: NFTablesObservation,
     repair: RepairPart<NFTablesTypes>,
-  ): Promise<EndOfRepair<NFTablesTypes>> {
+  ): Promise<undefined> {
     const { drift, pause, writer } = repair;
     const table = { content: found.table, writer: writer.table, drift };
     if (await isUsable(found.table, repair.shared(), pause)) addMissingSets(table);
@@ -174,12 +149,9 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
       repair.startOver(found.table.exists ? 'indivisible' : undefined);
       recreateTable(table, this.tables);
       found.clear();
-      this.#deferred.keep(() => false);
       this.#affinity.startOver();
     }
     await deleteForeignVerdicts(found, repair);
-    // Deleting an element that is gone would fail, and the whole transaction with it.
-    return ({ touched }) => this.#deferred.keep((id) => touched.has(id) || found.frontends.has(id));
   }
 }
 

@@ -1,6 +1,6 @@
 /**
  * The chains of the layout: the fixed ones, and those of frontends, of which there is one for each
- * combination of paths and endpoint count in use, whatever the number of Services.
+ * combination of paths and number of places in use, whatever the number of Services.
  */
 import { baseChain, type ChainDefinition, type Rule } from '../../kernel/nft/chain.ts';
 import { NF_INET } from '../../kernel/nft/constants.ts';
@@ -297,7 +297,7 @@ function learning(family: Family): Rule[] {
 /** How a slot is drawn; `turn`: by the next number of a counter that is the Service port's own. */
 type Draw = 'random' | 'source' | 'flow' | 'turn';
 
-const draws: Readonly<Record<Balance, Draw>> = {
+const drawOf: Readonly<Record<Balance, Draw>> = {
   random: 'random',
   'round-robin': 'turn',
   'source-hash': 'source',
@@ -323,8 +323,25 @@ function drawn(family: Family, draw: Draw, count: number): Selector {
 }
 
 /**
- * `pick-3-b`, `nodeport-local-pick-3`, `pick-source-3-b`: translates to one of the first `count` of
- * the map.
+ * The number in the names of a pool's chains, and of places among which they draw: a power of two,
+ * so that most changes of a pool change elements alone. Each new verdict has the kernel walk all
+ * verdict maps (`nft_table_validate`). Draws by a hash or in turn know the number itself.
+ */
+export function placesOf(count: number, draw: Draw = 'random'): number {
+  if (draw !== 'random' || count === 0) return count;
+  return Math.max(2, 1 << (32 - Math.clz32(count - 1)));
+}
+
+/**
+ * How often a packet draws among all places, of which fewer than half are empty. After this many
+ * misses, at most one in 64, it draws among the first half, which is full.
+ */
+const draws = 6;
+
+/**
+ * `pick-4-b`, `nodeport-local-pick-4`, `pick-source-3-b`: translates to one of the `count` endpoints
+ * of the map. The last draw finds an endpoint also where the pool shrank after the packet came to
+ * the chain.
  */
 function pickChain(
   config: ModeConfig,
@@ -339,8 +356,15 @@ function pickChain(
   const suffix = pool === 'local' ? '' : maps.suffix;
   const { draw, infix, owner } = dealtBy(deal);
   const kind = `${prefixOf({ isRange, maps })}${pool === 'local' ? 'local-' : ''}pick`;
-  const name = `${kind}${infix}-${count}${suffix}${owner}`;
-  return chain(name, [[dnatTo(family, [...key, drawn(family, draw, count)], map, isRange)]]);
+  const places = placesOf(count, draw);
+  const name = `${kind}${infix}-${places}${suffix}${owner}`;
+  const all = drawn(family, draw, places);
+  const isExact = draw !== 'random' || places === 2;
+  const many = isExact ? [all] : [...Array<Selector>(draws).fill(all), random(places / 2)];
+  const rules = [...many, random(1)].map((index): Rule => {
+    return [dnatTo(family, [...key, index], map, isRange)];
+  });
+  return chain(name, rules);
 }
 
 /** What the names of chains begin with that differ by the keys of frontends. */
@@ -350,7 +374,7 @@ function prefixOf({ isRange, maps }: Pick<PathClass, 'isRange' | 'maps'>): strin
 
 /** What the names of chains say of a deal: nothing where slots are drawn at random. */
 function dealtBy(deal: PathClass['deal']) {
-  const draw = deal === undefined ? 'random' : draws[deal.balance];
+  const draw = deal === undefined ? 'random' : drawOf[deal.balance];
   if (draw === 'random') return { draw, infix: '', owner: '' };
   // A counter that several Services shared would be no turn of any of them.
   const owner = draw === 'turn' ? `-${pathOf(deal!.servicePort)}` : '';
@@ -386,13 +410,14 @@ export function pathChains(config: ModeConfig, pathClass: PathClass): ChainDefin
   const { deal, maps, paths, endpoints, localEndpoints } = pathClass;
   const primary = pickChain(config, pathClass, 'primary', endpoints);
   const pick = goto(primary.name);
-  const { infix, owner } = dealtBy(deal);
+  const { draw, infix, owner } = dealtBy(deal);
   const way = wayOf(paths);
   const kind = way === 'internal' ? 'cluster' : way;
   const lead = (counts: string, rules: readonly Rule[]): ChainDefinition =>
     chain(`${prefixOf(pathClass)}${kind}${infix}-${counts}${maps.suffix}${owner}`, rules);
+  const places = placesOf(endpoints, draw);
   if (!isByClient(paths)) {
-    return [primary, lead(`${endpoints}`, [...markMasqueraded(config, paths), [pick]])];
+    return [primary, lead(`${places}`, [...markMasqueraded(config, paths), [pick]])];
   }
   const fromNode = matchLocalAddress('saddr');
   const rules = [
@@ -400,7 +425,7 @@ export function pathChains(config: ModeConfig, pathClass: PathClass): ChainDefin
     [fromNode, setMark(config.masqueradeMark)],
     [fromNode, pick],
   ];
-  const counts = `${endpoints}-${localEndpoints}`;
+  const counts = `${places}-${placesOf(localEndpoints, draw)}`;
   // Without local endpoints the packet is not translated, and no-endpoint-services drops it.
   if (isRefusal(paths.outside.to)) return [primary, lead(counts, rules)];
   const local = pickChain(config, pathClass, 'local', localEndpoints);

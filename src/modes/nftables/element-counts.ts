@@ -6,7 +6,6 @@ import type { KernelReader } from '../../kernel/kernel.ts';
 import { unknownIndex } from '../../kernel/ops.ts';
 import type { Miscount } from '../mode.ts';
 import { inTable, type TableLayout } from '../nft-table/layout.ts';
-import type { Deferred } from './deferred.ts';
 import { elementOf, type FrontendElements, verdictKinds, verdictParts } from './frontends.ts';
 import type { SetName } from './layout.ts';
 
@@ -38,19 +37,16 @@ export class ElementCounts {
   async miscounts(
     kernel: KernelReader,
     layout: Pick<TableLayout, 'family' | 'table'>,
-    deferred: Deferred,
   ): Promise<readonly Miscount[] | undefined> {
-    const expected = new Map(Array.from(this.#counts, ([set, { count }]) => [set, count]));
-    for (const [set, retired] of deferred.retiredElements()) {
-      expected.set(set, (expected.get(set) ?? 0) + retired);
-    }
     const { records, consistent } = await kernel.dump({ kind: 'setsDump', ...inTable(layout) });
     if (!consistent) return undefined;
     const counted = new Map<string, number>();
     for (const record of records) if (record.kind === 'set') counted.set(record.set, record.count);
     if ([...counted.values()].includes(unknownIndex)) return undefined;
-    const differing = [...expected].filter(([set, count]) => (counted.get(set) ?? 0) !== count);
-    return differing.map(([set, count]) => ({
+    const differing = [...this.#counts].filter(([set, { count }]) => {
+      return (counted.get(set) ?? 0) !== count;
+    });
+    return differing.map(([set, { count }]) => ({
       object: `map ${set}`,
       expected: count,
       counted: counted.get(set) ?? 0,

@@ -4,7 +4,6 @@ import { printComment, printVerdict } from '../../kernel/nft/print-verdict.ts';
 import { type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
 import type { Counts, Difference } from '../backend.ts';
 import type { EarlyTransaction } from '../nft-table/early-transaction.ts';
-import { type Deferred, poolMaps } from './deferred.ts';
 import {
   commentOf,
   elementOf,
@@ -28,23 +27,17 @@ interface Changes {
 
 export class FrontendWriter {
   readonly #changes: Changes;
-  readonly #deferred: Deferred;
   readonly #owner: string;
   /** Undefined: what differs is not counted. */
   readonly #drift: Counts | undefined;
 
-  constructor(changes: Changes, deferred: Deferred, owner: string, drift: Counts | undefined) {
+  constructor(changes: Changes, owner: string, drift: Counts | undefined) {
     this.#changes = changes;
-    this.#deferred = deferred;
     this.#owner = owner;
     this.#drift = drift;
   }
 
-  static write(
-    changes: Changes,
-    deferred: Deferred,
-    difference: Difference<NFTablesObjects>,
-  ): void {
+  static write(changes: Changes, difference: Difference<NFTablesObjects>): void {
     const { before, after, owner } = difference;
     const location = after ?? (before instanceof HeldFrontend ? before.location : before);
     if (location === undefined) return;
@@ -52,32 +45,23 @@ export class FrontendWriter {
     const isMissing = difference.from === 'kernel' && before === undefined;
     if (isMissing) difference.drift.missing += 1;
     const drift = difference.from === 'kernel' && !isMissing ? difference.drift : undefined;
-    const writer = new FrontendWriter(changes, deferred, owner, drift);
-    writer.#write(location, before, after, difference.from);
+    const writer = new FrontendWriter(changes, owner, drift);
+    writer.#write(location, before, after);
   }
 
-  #write(
-    location: Location,
-    before: Before,
-    after: FrontendElements | undefined,
-    from: 'belief' | 'kernel',
-  ): void {
-    for (const { set, pool } of poolMaps(location.maps)) {
-      // What was read from the kernel replaces what was recorded.
-      const retired = from === 'kernel' ? this.#deferred.forget(set, location.id) : undefined;
-      this.#pool(set, location, before?.[pool], after?.[pool], retired);
-    }
+  #write(location: Location, before: Before, after: FrontendElements | undefined): void {
+    const { endpoints, localEndpoints } = location.maps;
+    this.#pool(endpoints, location, before?.endpoints, after?.endpoints);
+    this.#pool(localEndpoints, location, before?.local, after?.local);
     for (const part of verdictParts) this.#verdict(location, part, before, after);
     this.#counter(location, before?.isCounted === true, after?.isCounted === true);
   }
 
-  /** `retired`: elements at the end of `before` that were retired when the kernel was read. */
   #pool(
     set: SetName,
-    { id, key }: Location,
+    { key }: Location,
     before: EndpointList | ObservedPool | undefined,
     after: EndpointList | undefined,
-    retired: { readonly from: number; readonly to: number } | undefined,
   ): void {
     const oldLength = before?.length ?? 0;
     const newLength = after?.length ?? 0;
@@ -88,18 +72,12 @@ export class FrontendWriter {
       this.#drifted('wrong');
     }
     if (newLength > oldLength) {
-      for (const i of this.#deferred.revive(set, id, newLength)) {
-        this.#to('delete', set).keyIndex(key, i);
-      }
       this.#endpoints(set, key, oldLength, newLength, after!);
       this.#drifted('missing', newLength - oldLength);
     }
-    if (newLength < oldLength) {
-      this.#deferred.retire(set, id, key, newLength, oldLength);
-      for (let i = newLength; i < oldLength; i += 1) {
-        const isKnown = retired !== undefined && i >= retired.from && i < retired.to;
-        if (!isKnown) this.#drifted('unwanted');
-      }
+    for (let i = newLength; i < oldLength; i += 1) {
+      this.#to('delete', set).keyIndex(key, i);
+      this.#drifted('unwanted');
     }
     if (!(before instanceof ObservedPool)) return;
     for (const index of before.stray) {

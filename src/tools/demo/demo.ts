@@ -218,7 +218,7 @@ async function agentReady(kernel: Kernel, agent: ChildProcess, batches: Batches)
   for (;;) {
     if (agent.exitCode !== null) throw new Error(`the agent ended: ${batches.lastWords}`);
     const { records } = await kernel.dump({ kind: 'chainsDump', family: 2, table: 'fairlead' });
-    if (records.some((record) => record.kind === 'chain' && record.chain.startsWith('cluster-3-')))
+    if (records.some((record) => record.kind === 'chain' && record.chain.startsWith('cluster-4-')))
       return;
     await sleep(10);
   }
@@ -232,9 +232,9 @@ function listing(): string {
   const list = (kind: 'map' | 'chain', name: string): string =>
     execFileSync('nft', ['list', kind, 'ip', 'fairlead', name], { encoding: 'utf8' });
   const services = list('map', 'services');
-  const [, shard] = /goto cluster-3-(\w)/.exec(services) ?? [];
+  const [, shard] = /goto cluster-4-(\w)/.exec(services) ?? [];
   const endpoints = list('map', `endpoints-${shard}`);
-  const chains = ['services', `cluster-3-${shard}`, `pick-3-${shard}`];
+  const chains = ['services', `cluster-4-${shard}`, `pick-4-${shard}`];
   return [services, endpoints, ...chains.map((chain) => list('chain', chain))]
     .map((text) => text.replace(/^table ip fairlead \{\n/, '').replace(/\}\n$/, ''))
     .join('');

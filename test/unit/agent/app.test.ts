@@ -29,16 +29,19 @@ describe('the proxy', () => {
     expect(app.services).toEqual([]);
     app.source.listed('endpointslices');
     await quiet();
-    expect(app.services).toEqual(['10.96.0.1 . tcp . 80 comment "ns/web:http" : goto cluster-1-e']);
+    expect(app.services).toEqual(['10.96.0.1 . tcp . 80 comment "ns/web:http" : goto cluster-2-e']);
 
     await app.clock.pass(2000);
-    app.source.say({ kind: 'slice', slice: slice({ '10.244.0.2': ready, '10.244.0.3': ready }) });
+    app.source.say({
+      kind: 'slice',
+      slice: slice({ '10.244.0.2': ready, '10.244.0.3': ready, '10.244.0.4': ready }),
+    });
     await quiet();
-    expect(app.services).toEqual(['10.96.0.1 . tcp . 80 comment "ns/web:http" : goto cluster-2-e']);
+    expect(app.services).toEqual(['10.96.0.1 . tcp . 80 comment "ns/web:http" : goto cluster-4-e']);
     await app.stop();
     expect(app.outcome).toBe('stopped');
     expect(app.kernel.closed).toBe(true);
-    expect(app.services).toEqual(['10.96.0.1 . tcp . 80 comment "ns/web:http" : goto cluster-2-e']);
+    expect(app.services).toEqual(['10.96.0.1 . tcp . 80 comment "ns/web:http" : goto cluster-4-e']);
   });
 
   it('deletes conntrack entries to endpoints that have gone', async () => {

@@ -90,7 +90,7 @@ describe('a change of the mode in the configuration', () => {
     app.source.say({ kind: 'service', service: serviceOf({ clusterIPs: ['10.96.0.2'] }) });
     await quiet();
     expect(kernel.elements(NFPROTO.IPv4, fairlead, 'services')).toEqual([
-      '10.96.0.2 . tcp . 80 comment "ns/web:http" : goto cluster-1-e',
+      '10.96.0.2 . tcp . 80 comment "ns/web:http" : goto cluster-2-e',
     ]);
     await app.stop();
     expect(app.outcome).toBe('stopped');

@@ -117,7 +117,7 @@ export const brokenClusters = described(
     flags: pods,
     outcome: 'endpoint',
     cause: 'It is not masqueraded: the client is in 10.244.0.0/16.',
-    object: 'map ip fairlead services { 10.96.0.1 . tcp . 80 : goto cluster-1-',
+    object: 'map ip fairlead services { 10.96.0.1 . tcp . 80 : goto cluster-2-',
   },
   {
     name: 'the port of the slice has another name',
@@ -315,7 +315,7 @@ export const brokenClusters = described(
     to: '10.96.0.1:88',
     outcome: 'endpoint',
     cause: 'Its only endpoint is taken: 10.244.0.5:88.',
-    object: 'map ip fairlead services { 10.96.0.1 . tcp . 0 : goto ports-80-90-range-cluster-1-',
+    object: 'map ip fairlead services { 10.96.0.1 . tcp . 0 : goto ports-80-90-range-cluster-2-',
   },
   {
     name: 'the port is behind a range',

@@ -126,7 +126,7 @@ describe('fairlead diff', () => {
     const { code, stdout } = await said(app, 'diff');
     expect(stdout).toContain('ns/web:http: 1 missing; right would be:');
     expect(stdout).toMatch(
-      /add element ip fairlead services \{ 10.96.0.1 . tcp . 80 : goto cluster-1-\w \}/,
+      /add element ip fairlead services \{ 10.96.0.1 . tcp . 80 : goto cluster-2-\w \}/,
     );
     expect(code).toBe(1);
     expect(app.kernel.ruleset()).toBe(before);

@@ -206,11 +206,11 @@ describe('in mode nftables', () => {
     expect(led!.leadsTo.has('services')).toBe(true);
   });
 
-  it('another number of endpoints leads to its chain a transaction after it was made', async () => {
+  it('another number of places leads to its chain a transaction after it was made', async () => {
     const node = new Node(modes[0]);
     const before = guarded('192.0.2.0/24', [1]);
     await node.start(before);
-    node.planner.change(before, guarded('192.0.2.0/24', [1, 2]));
+    node.planner.change(before, guarded('192.0.2.0/24', [1, 2, 3]));
     const [made, led] = await node.apply(node.planner.take()!);
     const [chain, was] = [led!, made!].map(({ leadsTo }) => leadsTo.get('services')!);
     expect(was).not.toBe(chain);

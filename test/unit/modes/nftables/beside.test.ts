@@ -85,17 +85,17 @@ describe('an audit during other batches', () => {
 
   it("deletes another program's base chain that has the name of a retired chain", async () => {
     const rig = new Rig(config, environment);
-    const two = all(forwarding('web', pool(1, 2)));
-    await rig.start(two);
+    const three = all(forwarding('web', pool(1, 2, 3)));
+    await rig.start(three);
     rig.plan(all(forwarding('web', pool(1))));
     rig.take();
-    const at = { family: NFPROTO.IPv4, table: 'fairlead', chain: 'cluster-2-e', comment: '' };
+    const at = { family: NFPROTO.IPv4, table: 'fairlead', chain: 'cluster-4-e', comment: '' };
     const base = { type: 'filter', hook: 1, priority: -5, policy: 1 };
     rig.kernel.foreign(
       batch({ kind: 'chainDelete', ...at }, { kind: 'baseChainAdd', ...at, ...base }),
     );
     expect(await rig.audit()).toEqual({ missing: 0, wrong: 0, unwanted: 1 });
-    rig.plan(two);
+    rig.plan(three);
     rig.take();
     rig.drain();
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));

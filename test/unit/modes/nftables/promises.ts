@@ -1,7 +1,6 @@
 /**
- * A packet looks its frontend up, and then an endpoint; a transaction may come in between. So a
- * verdict is a promise that as many endpoints as its chain picks from are there, and it must hold
- * for one transaction after the verdict has gone.
+ * A packet looks its frontend up, and then draws endpoints until one is there; a transaction may
+ * come in between. So what its chain draws last must be there, unless the pool has gone.
  */
 import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
 import { tableName } from '../../../../src/modes/nftables/layout.ts';
@@ -9,33 +8,36 @@ import type { FakeKernel } from '../../../fake/kernel.ts';
 import { readRule } from '../../../fake/nft-rule.ts';
 import { elementId, type Table } from '../../../fake/nft-state.ts';
 
-/** An endpoint that a packet may be about to look up. */
+/** What a packet may be about to draw from, among this number of places. */
 export interface Promised {
   readonly family: number;
   readonly set: string;
-  /** `elementId` */
-  readonly id: string;
+  readonly frontend: Uint8Array;
+  readonly places: number;
+  readonly lastPlaces: number;
 }
 
-/** What packets may be about to look up, and would find. */
+/** What packets may be about to draw from. */
 export function promises(kernel: FakeKernel): Promised[] {
   return ours(kernel).flatMap((table) =>
     ['services', 'nodeports'].flatMap((map) =>
       [...(table.sets.get(map)?.elements.values() ?? [])].flatMap(({ key, verdict }) =>
-        picksOf(table, verdict?.chain ?? '').flatMap(({ set, count }) =>
-          Array.from({ length: count }, (_, index) => ({
-            family: table.family,
-            set,
-            id: idOf(key, index),
-          })).filter((promised) => isKept(kernel, promised)),
-        ),
+        [...drawsOf(table, verdict?.chain ?? '')].map(([set, counts]) => {
+          const [places, lastPlaces] = [Math.max(...counts), counts.at(-1)!];
+          return { family: table.family, set, frontend: key, places, lastPlaces };
+        }),
       ),
     ),
   );
 }
 
-export function isKept(kernel: FakeKernel, { family, set, id }: Promised): boolean {
-  return kernel.table(family, tableName)?.sets.get(set)?.elements.has(id) ?? false;
+/** Whether a packet finds an endpoint whatever it draws, or there is none. */
+export function isKept(kernel: FakeKernel, promised: Promised): boolean {
+  const { family, set, frontend, places, lastPlaces } = promised;
+  const elements = kernel.table(family, tableName)?.sets.get(set)?.elements;
+  const indexes = Array.from({ length: places }, (_, index) => index);
+  const found = indexes.filter((index) => elements?.has(idOf(frontend, index)));
+  return found.length === 0 || found.filter((index) => index < lastPlaces).length === lastPlaces;
 }
 
 function ours(kernel: FakeKernel): Table[] {
@@ -50,16 +52,17 @@ function idOf(key: Uint8Array, index: number): string {
   return elementId({ key: full, flags: 0 });
 }
 
-/** The picks that a packet may come to from a chain. */
-function picksOf(table: Table, name: string): { set: string; count: number }[] {
-  const picks: { set: string; count: number }[] = [];
+/** Among how many places a packet draws from each set, one after the other. */
+function drawsOf(table: Table, name: string, draws = new Map<string, number[]>()) {
   for (const { expressions } of table.chains.get(name)?.rules ?? []) {
     let count = 0;
     for (const expression of readRule(expressions)) {
       if (expression.kind === 'numgen' || expression.kind === 'hash') count = expression.modulus;
-      if (expression.kind === 'lookup' && count > 0) picks.push({ set: expression.set, count });
-      if (expression.kind === 'immediateVerdict') picks.push(...picksOf(table, expression.chain));
+      if (expression.kind === 'lookup' && count > 0) {
+        draws.set(expression.set, [...(draws.get(expression.set) ?? []), count]);
+      }
+      if (expression.kind === 'immediateVerdict') drawsOf(table, expression.chain, draws);
     }
   }
-  return picks;
+  return draws;
 }
