@@ -206,7 +206,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/fast-path': 610,
   'src/host': 2718,
   'src/kernel': 6502,
-  'src/modes': 14_373,
+  'src/modes': 14_403,
   'src/net': 1470,
   'src/serve': 15_300,
   'src/source': 8820,
@@ -215,7 +215,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1340,
   'src/time': 440,
   'src/tools': 5880,
-  test: 120_174,
+  test: 120_176,
 };
 
 describe('budgets', () => {

@@ -107,12 +107,12 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
       ...counted([inSet(frontend, 'connections')]),
       [vmap(frontend, 'sticky-services')],
       [vmap(frontend, 'services')],
-      [vmap(range, 'services')],
+      [vmap(range, 'ranges')],
       [...toNodePort, goto('nodeports')],
     ]),
     chain('service-endpoints-check', [
       [vmap(frontend, 'no-endpoint-services')],
-      [vmap(range, 'no-endpoint-services')],
+      [vmap(range, 'no-endpoint-ranges')],
     ]),
     chain('nodeport-endpoints-check', [
       [

@@ -123,17 +123,26 @@ const learnByNumber: LearnMaps = {
 const refusingChains = [rejectChain, dropChain, ...Object.values(resettingChain)];
 
 /** The kinds of verdicts that a frontend may have, each in separate maps. */
-export const verdictParts = ['verdict', 'sticky', 'learn', 'refusal', 'firewall'] as const;
+export const verdictParts = [
+  'verdict',
+  'sticky',
+  'learn',
+  'refusal',
+  'firewall',
+  'range',
+  'rangeRefusal',
+] as const;
 export type VerdictPart = (typeof verdictParts)[number];
 
 export const verdictKinds: Readonly<Record<VerdictPart, VerdictKind>> = {
   verdict: {
     maps: { service: 'services', nodePort: 'nodeports' },
     isCommented: true,
-    usual: /^(return( comment |$)|goto ((ports-\d+-\d+-)?range-|nodeport-)?(cluster|external)-)/,
+    usual: /^(return( comment |$)|goto (nodeport-)?(cluster|external)-)/,
     of: ({ chains, isInRange, range }) =>
-      to(VERDICT.goto, (range?.way ?? chains.at(-1))?.name) ??
-      (isInRange ? untranslated : undefined),
+      range === undefined
+        ? (to(VERDICT.goto, chains.at(-1)?.name) ?? (isInRange ? untranslated : undefined))
+        : undefined,
   },
   sticky: {
     maps: { service: 'sticky-services', nodePort: 'sticky-nodeports' },
@@ -149,10 +158,20 @@ export const verdictKinds: Readonly<Record<VerdictPart, VerdictKind>> = {
   refusal: {
     maps: { service: 'no-endpoint-services', nodePort: 'no-endpoint-nodeports' },
     isCommented: true,
-    usual: new RegExp(
-      `^(drop|goto (ports-\\d+-\\d+-)?(drop|${refusingChains.join('|')}))( comment |$)`,
-    ),
-    of: ({ range, refusal }) => to(VERDICT.goto, range?.refusal?.name) ?? refusal,
+    usual: new RegExp(`^(drop|goto (drop|${refusingChains.join('|')}))( comment |$)`),
+    of: ({ range, refusal }) => (range === undefined ? refusal : undefined),
+  },
+  range: {
+    maps: { service: 'ranges', nodePort: 'ranges' },
+    isCommented: true,
+    usual: /^goto ports-\d+-\d+-range-(cluster|external)-/,
+    of: ({ range }) => to(VERDICT.goto, range?.way?.name),
+  },
+  rangeRefusal: {
+    maps: { service: 'no-endpoint-ranges', nodePort: 'no-endpoint-ranges' },
+    isCommented: true,
+    usual: new RegExp(`^goto ports-\\d+-\\d+-(drop|${refusingChains.join('|')})( comment |$)`),
+    of: ({ range }) => to(VERDICT.goto, range?.refusal?.name),
   },
   firewall: {
     maps: { service: 'firewall-ips', nodePort: 'firewall-nodeports' },

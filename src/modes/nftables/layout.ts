@@ -64,6 +64,8 @@ export function setDefinitions(family: Family) {
   const index = 'mark';
   return byName(
     commented(map('services', frontend, 'verdict', 'frontend : treatment')),
+    // The kernel visits all verdicts of a map for each rule that looks one up there.
+    commented(map('ranges', frontend, 'verdict', 'range of ports : treatment')),
     ...endpointMaps.map((name) =>
       map(name, [...frontend, index], endpoint, 'frontend . index : endpoint'),
     ),
@@ -79,6 +81,14 @@ export function setDefinitions(family: Family) {
         frontend,
         'verdict',
         'frontends without endpoints: reject or drop',
+      ),
+    ),
+    commented(
+      map(
+        'no-endpoint-ranges',
+        frontend,
+        'verdict',
+        'ranges of ports without endpoints: reject or drop',
       ),
     ),
     commented(map('nodeports', nodePort, 'verdict', 'node port : treatment')),

@@ -70,8 +70,8 @@ function objectsOf(
   const lead = chains.at(-1);
   return {
     sourceRanges: element('firewall'),
-    frontend: element('verdict'),
-    refusal: element('refusal'),
+    frontend: element('verdict') ?? element('range'),
+    refusal: element('refusal') ?? element('rangeRefusal'),
     affinity: affinity && object('map', family, memoryName(servicePort, pool)),
     endpoints: object('map', family, part === 'local' ? maps.localEndpoints : maps.endpoints),
     mark: lead && object('chain', family, lead.name),

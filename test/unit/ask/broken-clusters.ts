@@ -315,7 +315,7 @@ export const brokenClusters = described(
     to: '10.96.0.1:88',
     outcome: 'endpoint',
     cause: 'Its only endpoint is taken: 10.244.0.5:88.',
-    object: 'map ip fairlead services { 10.96.0.1 . tcp . 0 : goto ports-80-90-range-cluster-2-',
+    object: 'map ip fairlead ranges { 10.96.0.1 . tcp . 0 : goto ports-80-90-range-cluster-2-',
   },
   {
     name: 'the port is behind a range',

@@ -20,7 +20,7 @@ export interface Promised {
 /** What packets may be about to draw from. */
 export function promises(kernel: FakeKernel): Promised[] {
   return ours(kernel).flatMap((table) =>
-    ['services', 'nodeports'].flatMap((map) =>
+    ['services', 'ranges', 'nodeports'].flatMap((map) =>
       [...(table.sets.get(map)?.elements.values() ?? [])].flatMap(({ key, verdict }) =>
         [...drawsOf(table, verdict?.chain ?? '')].map(([set, counts]) => {
           const [places, lastPlaces] = [Math.max(...counts), counts.at(-1)!];
