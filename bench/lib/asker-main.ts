@@ -20,7 +20,8 @@ function ask(path: string): Promise<number> {
         bytes += part.length;
       });
       answer.on('end', () => {
-        if (answer.statusCode === 200) resolve(bytes);
+        // A diff says 503 where changes spoil it: ask again.
+        if (answer.statusCode === 200 || answer.statusCode === 503) resolve(bytes);
         else reject(new Error(`${path}: ${answer.statusCode}`));
       });
     });

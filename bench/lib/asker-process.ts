@@ -34,7 +34,7 @@ export class Asker {
     return new Asker(process, await process.line());
   }
 
-  /** Rejects when an answer has another status than 200. One at a time. */
+  /** Rejects when an answer has another status than 200 and 503. One at a time. */
   async ask(asking: Asking): Promise<Answers> {
     return (await this.#process.ask(asking)) as Answers;
   }

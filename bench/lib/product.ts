@@ -81,13 +81,13 @@ export class Product {
     return this.#ask('report');
   }
 
-  /** The probe's report once no batch came for two seconds: on a busy machine one takes that. */
-  async settled(): Promise<ProbeReport> {
+  /** The probe's report once no batch came for a while: on a busy machine one takes two seconds. */
+  async settled(quietMs = 2000): Promise<ProbeReport> {
     let before: ProbeReport;
     let report = await this.report();
     do {
       before = report;
-      await sleep(2000);
+      await sleep(quietMs);
       report = await this.report();
     } while (report.batches !== before.batches);
     return report;
