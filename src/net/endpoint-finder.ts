@@ -59,7 +59,7 @@ export class EndpointFinder {
     let at = this.#from;
     if (at >= length || !this.#list.sameAt(at, other, index)) {
       at = this.#list.find(other, index, this.#from);
-      if (at < 0) at = this.#list.find(other, index);
+      if (at < 0 && this.#from > 0) at = this.#list.find(other, index);
       this.#comparisonsLeft -= at < 0 ? length : (at - this.#from + length) % length;
     }
     if (at >= 0) this.#from = at + 1;
