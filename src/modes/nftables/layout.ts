@@ -3,7 +3,6 @@
  * their elements depends on Services and endpoints.
  */
 import type { NFTypeName } from '../../kernel/nft/constants.ts';
-import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
 import { byName, setsOf, type TableLayout } from '../nft-table/layout.ts';
 import { addressType, commonSets, map, set } from '../nft-table/parts.ts';
@@ -62,52 +61,25 @@ export function setDefinitions(family: Family) {
   const endpoint = [address, 'inet_service'] as const;
   // nft prints an index typed `mark` without user data; `integer` would abort its listing.
   const index = 'mark';
+  const [pool, nodePortPool] = [[...frontend, index] as const, [...nodePort, index] as const];
   return byName(
-    commented(map('services', frontend, 'verdict', 'frontend : treatment')),
+    commented('services', frontend, 'frontend : treatment'),
     // The kernel visits all verdicts of a map for each rule that looks one up there.
-    commented(map('ranges', frontend, 'verdict', 'range of ports : treatment')),
-    ...endpointMaps.map((name) =>
-      map(name, [...frontend, index], endpoint, 'frontend . index : endpoint'),
-    ),
-    map(
-      'local-endpoints',
-      [...frontend, index],
-      endpoint,
-      'frontend . index : endpoint of this node',
-    ),
-    commented(
-      map(
-        'no-endpoint-services',
-        frontend,
-        'verdict',
-        'frontends without endpoints: reject or drop',
-      ),
-    ),
-    commented(
-      map(
-        'no-endpoint-ranges',
-        frontend,
-        'verdict',
-        'ranges of ports without endpoints: reject or drop',
-      ),
-    ),
-    commented(map('nodeports', nodePort, 'verdict', 'node port : treatment')),
+    commented('ranges', frontend, 'range of ports : treatment'),
+    ...endpointMaps.map((name) => map(name, pool, endpoint, 'frontend . index : endpoint')),
+    map('local-endpoints', pool, endpoint, 'frontend . index : endpoint of this node'),
+    commented('no-endpoint-services', frontend, 'frontends without endpoints: reject or drop'),
+    commented('no-endpoint-ranges', frontend, 'ranges of ports without endpoints: reject or drop'),
+    commented('nodeports', nodePort, 'node port : treatment'),
     map('firewall-nodeports', nodePort, 'verdict', 'node port : who may connect'),
-    map('nodeport-endpoints', [...nodePort, index], endpoint, 'node port . index : endpoint'),
+    map('nodeport-endpoints', nodePortPool, endpoint, 'node port . index : endpoint'),
     map(
       'nodeport-local-endpoints',
-      [...nodePort, index],
+      nodePortPool,
       endpoint,
       'node port . index : endpoint of this node',
     ),
-    commented(
-      map(
-        'no-endpoint-nodeports',
-        nodePort,
-        'verdict',
-        'node ports without endpoints: reject or drop',
-      ),
-    ),
+    commented('no-endpoint-nodeports', nodePort, 'node ports without endpoints: reject or drop'),
     set('nodeport-ips', [address], 'addresses that accept node ports'),
     set('cluster-ips', [address], 'ClusterIPs in use'),
     ...commonSets(family),
@@ -133,9 +105,9 @@ export function setDefinitions(family: Family) {
 
 export type SetName = keyof ReturnType<typeof setDefinitions>;
 
-/** Maps whose elements have a comment with the Service port, which `nft list map` shows. */
-function commented<Definition extends SetDefinition>(definition: Definition): Definition {
-  return { ...definition, isCommented: true };
+/** A map whose elements have a comment with the Service port, which `nft list map` shows. */
+function commented<Name extends string>(name: Name, key: readonly NFTypeName[], comment: string) {
+  return { ...map(name, key, 'verdict', comment), isCommented: true };
 }
 
 /**
