@@ -17,8 +17,8 @@ interface Options {
   readonly health: { isCutOff: boolean };
   readonly http: { changed(): void };
   readonly log: Pick<Logger, 'info' | 'warn'>;
-  /** Whether a TCP connection is answered, also by a reset. Default: of this process. */
-  readonly isAnswered?: (target: ReachTarget) => Promise<boolean>;
+  /** Default: of this process. */
+  readonly connect?: typeof reach;
 }
 
 /** An endpoint on another node. */
@@ -63,7 +63,7 @@ export class NetworkHealth {
   }
 
   async #round(): Promise<void> {
-    const { clock, isAnswered = answers, state } = this.#options;
+    const { clock, connect = reach, state } = this.#options;
     const some = <T>(all: readonly T[]) => all[Math.floor(clock.random() * all.length)];
     const known = this.#witnesses.filter(({ address, slice }) =>
       this.#elsewhere(state.slice(slice)).some((one) => one.address === address),
@@ -74,7 +74,11 @@ export class NetworkHealth {
       return some(this.#elsewhere(some(slices))) ?? [];
     });
     const tried = [...known, ...others];
-    const answered = await Promise.all(tried.map((one) => isAnswered(one)));
+    const isAnswered = async (one: Witness): Promise<boolean> => {
+      const answer = (await connect('TCP', one, timeoutMs))?.answer;
+      return answer === 'connected' || answer === 'refused';
+    };
+    const answered = await Promise.all(tried.map(isAnswered));
     const witnesses = [...known];
     for (const one of tried.filter((_, i) => answered[i])) {
       const isOther = ({ node, slice }: Witness): boolean =>
@@ -100,9 +104,4 @@ export class NetworkHealth {
       return isPod ? [{ slice: key, node, port, family, address: formatAddress(at.bytes) }] : [];
     });
   }
-}
-
-async function answers(target: ReachTarget): Promise<boolean> {
-  const answer = (await reach('TCP', target, timeoutMs))?.answer;
-  return answer === 'connected' || answer === 'refused';
 }

@@ -70,6 +70,18 @@ describe('failure detection', () => {
     expect(Math.abs(world.probed.length - probes)).toBeLessThanOrEqual(1);
   });
 
+  it('waits for an answer to a probe until shortly before the kernel repeats its SYN', async () => {
+    const world = new World();
+    world.detection.choose(byAnnotation);
+    world.say('web', ['10.0.0.1'], { mode: 'observe', probes: true });
+    world.deaf.add('10.0.0.1');
+    while (world.openProbes === 0) await world.clock.pass(1);
+    await world.clock.pass(800);
+    expect(world.openProbes).toBe(1);
+    await world.clock.pass(190);
+    expect(world.openProbes).toBe(0);
+  });
+
   it('gives all endpoints back when the Service asks for it no more', async () => {
     const world = new World();
     const endpoints = ['10.0.0.1', '10.0.0.2', '10.0.0.3'];

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import type { Reached } from '../../../src/host/reach.ts';
 import { NetworkHealth } from '../../../src/serve/network-health.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import { cidr, ready, readyLocal, service, slice, unready } from '../state/build.ts';
@@ -26,7 +27,12 @@ function world(
       return random;
     }
   })();
-  const seen = { health: { isCutOff: false }, silent: new Set(silent), tried: [] as string[] };
+  const seen = {
+    health: { isCutOff: false },
+    silent: new Set(silent),
+    tried: [] as string[],
+    answer: 'connected',
+  };
   const logged: string[] = [];
   const log = {
     info: (text: string) => logged.push(text),
@@ -36,21 +42,25 @@ function world(
     ...{ clock, state, health: seen.health, log: log as never },
     config: { clusterCIDR: [cidr('10.0.0.0/8')] },
     http: { changed: () => {} },
-    isAnswered: async ({ address, port }) => {
+    connect: async (_, { address, port }, timeoutMs) => {
       seen.tried.push(`${address}:${port}`);
-      return !seen.silent.has(address);
+      if (!seen.silent.has(address)) return { answer: seen.answer } as Reached;
+      await new Promise<void>((done) => void clock.after(timeoutMs, done));
+      return undefined;
     },
   });
   const end = new AbortController();
   const running = network.run(end.signal);
   return {
     ...{ state, seen, logged },
+    clock,
     pass: (rounds: number) => clock.pass(10_000 * rounds),
     silence: (...all: string[]) => {
       seen.silent = new Set(all);
     },
     stop: async () => {
       end.abort();
+      await clock.pass(2000);
       await running;
     },
   };
@@ -60,15 +70,18 @@ const [a, b] = ['10.0.2.1', '10.0.3.1'];
 const two = { 'a/web': { ip: a, node: node2 }, 'b/web': { ip: b, node: node3 } };
 
 it('is cut off once endpoints of two nodes and namespaces have not answered three times', async () => {
-  const { logged, pass, seen, silence, stop } = world(two);
+  const { clock, logged, pass, seen, silence, stop } = world(two);
   await pass(20);
   silence(a, b);
-  await pass(2);
+  // Ten seconds before each time, and two for an answer.
+  await clock.pass(3 * 12_000 - 1);
   expect(seen.health.isCutOff).toBe(false);
-  await pass(1);
+  await clock.pass(1);
   expect(seen.health.isCutOff).toBe(true);
+  // A reset is an answer.
+  seen.answer = 'refused';
   silence(a);
-  await pass(1);
+  await pass(2);
   expect(seen.health.isCutOff).toBe(false);
   expect(logged).toEqual([
     'No endpoint of another node answers',
@@ -82,7 +95,7 @@ it('stays cut off while the silent endpoints are replaced by others that are sil
   const { pass, seen, silence, state, stop } = world(two);
   await pass(20);
   silence(a, b, '10.0.3.2');
-  await pass(3);
+  await pass(4);
   for (const name of ['a', 'b']) state.apply({ kind: 'slice-gone', key: `${name}/web-1` });
   const of = { key: 'b/web-2', service: 'b/web', places: node3 };
   state.apply({ kind: 'slice', slice: slice({ '10.0.3.2': ready }, of) });
