@@ -97,14 +97,6 @@ describe('a conntrack cleanup', () => {
     expect(world.conntrack.texts).toHaveLength(3);
   });
 
-  it('is idle when all suspect frontends were checked', async () => {
-    expect(world.reconciler.upToDate).toBe(true);
-    world.sync(undefined, one);
-    expect(world.reconciler.upToDate).toBe(false);
-    await world.clock.pass(0);
-    expect(world.reconciler.upToDate).toBe(true);
-  });
-
   it('waits for the end of the sync', async () => {
     world.reconciler.moving();
     world.reconciler.changed(undefined, one);
