@@ -20,7 +20,7 @@ import { Pacer } from '../time/pacer.ts';
 import { Runner } from '../time/runner.ts';
 import { areSet, type BoundSettings, type Bounds, boundsOf } from './bounds.ts';
 import { DesiredLimits } from './desired.ts';
-import { contentWith, ownTable, reasonsWith } from './layout.ts';
+import { contentWith, lease, leaseKeys, ownTable, reasonsWith } from './layout.ts';
 import { lackOf } from './probe.ts';
 import { Refusals, type RefusalsOptions } from './refusals.ts';
 
@@ -53,6 +53,8 @@ interface ConnectionLimitsOptions extends PickedServicesOptions {
 
 /** Services come and go in bursts. */
 const settleMs = 50;
+/** A look at the table after this time renews its lease. */
+const renewMs = lease.timeoutMs / 2;
 
 export class ConnectionLimits implements ServiceFollower {
   readonly refusals: Refusals;
@@ -68,6 +70,8 @@ export class ConnectionLimits implements ServiceFollower {
   #context: object | undefined;
   /** Why no Service has limits; undefined: they are in force. */
   #obstacle: string | undefined;
+  /** Undefined: the lease was not looked at, and a restart writes nothing. */
+  #renewAtMs: number | undefined;
   /** What was logged last. */
   #logged = '';
   /** Undefined: settings bound nothing. */
@@ -220,10 +224,16 @@ export class ConnectionLimits implements ServiceFollower {
     const serviceOf = (key: string) => this.#services.get(key);
     await this.#desired.update(serviceOf, { served, bounds, limits }, pause);
     const { elements } = this.#desired;
-    const brought = await this.#table.bring(content, elements, () => false);
+    for (const key of leaseKeys) elements.setKey(lease.name, key, true);
+    const now = clock.now();
+    const renews = now >= (this.#renewAtMs ?? Number.POSITIVE_INFINITY);
+    const renewed = renews ? lease.name : undefined;
+    const brought = await this.#table.bring(content, elements, () => false, renewed);
     elements.settle();
     if (brought.kind === 'foreign') return `another program made table ${table}`;
     if (brought.kind === 'again') this.#updates.soon();
+    else if (renews) this.#renewAtMs = now + renewMs;
+    else this.#renewAtMs ??= now + upkeep.lookMs;
     if (brought.kind === 'repaired') {
       log.warn({ table }, 'Repaired connection limits that another program changed');
     }

@@ -3,7 +3,7 @@
  * which translates behind it: its chains of type nat see the first packet of each connection.
  */
 import { baseChain, type ChainDefinition, type Rule } from '../kernel/nft/chain.ts';
-import { NF_INET, NFPROTO_INET, NFT_SET } from '../kernel/nft/constants.ts';
+import { IPPROTO, NF_INET, NFPROTO_INET, NFT_SET } from '../kernel/nft/constants.ts';
 import type { OwnContent, OwnTableName, Part } from '../kernel/nft/own-table.ts';
 import { matchPorts, noPort } from '../kernel/nft/ports.ts';
 import {
@@ -11,6 +11,7 @@ import {
   daddr,
   dport,
   goto,
+  inSet,
   jump,
   l4proto,
   matchCIDR,
@@ -30,6 +31,7 @@ import {
 import { fieldsOfSet, type SetDefinition } from '../kernel/nft/sets.ts';
 import { connectionsOver, rateOver } from '../kernel/nft/stateful.ts';
 import { type Family, families } from '../net/address.ts';
+import { protocols } from '../net/protocol.ts';
 import { loopbackBlocks } from '../net/special-address.ts';
 import {
   type LimitReason,
@@ -69,6 +71,13 @@ export const frontendMaps = {
     comment: 'node port : limits',
   },
 } as const satisfies Record<Family | 'nodePort', SetDefinition>;
+
+/** Without its elements nothing is refused: a process that has gone does not renew them. */
+export const lease = {
+  ...{ ...set, name: 'lease', key: ['inet_proto'], comment: 'protocols whose limits are in force' },
+  ...{ flags: NFT_SET.TIMEOUT, timeoutMs: 600_000 },
+} as const satisfies SetDefinition;
+export const leaseKeys = protocols.map((one) => String.fromCharCode(IPPROTO[one]));
 
 /** After this time without a refusal, a client is forgotten. */
 const forgetAfterMs = 120_000;
@@ -110,7 +119,7 @@ function refusing(reason: RefusedReason): ChainDefinition {
 }
 
 /** Has the kernel track connections, which chains of type nat alone do not. */
-const toCheck: readonly Rule[] = [[stateNew, jump('check')]];
+const toCheck: readonly Rule[] = [[stateNew, inSet([l4proto], lease.name), jump('check')]];
 
 /** Reasons of refusals that a table with these bounds can have. */
 export function reasonsWith(bounds: Bounds | undefined): readonly RefusedReason[] {
@@ -133,6 +142,7 @@ export function contentWith(bounds: Bounds | undefined): OwnContent {
   return {
     sets: [
       ...[
+        lease,
         ...Object.values(frontendMaps),
         ...reasons.flatMap((reason) => families.map((family) => refusedSet(reason, family))),
       ].map(fieldsOf),

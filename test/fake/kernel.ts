@@ -134,6 +134,8 @@ export class FakeKernel implements Kernel {
   hasBorrowing = true;
   /** Writes so far, without those of `foreign`: each op counts, or each entry of one with entries. */
   writes = 0;
+  /** How many of them were to a set `lease`, which is renewed although nothing changes. */
+  renewals = 0;
   /** Transactions that were committed so far, without those of `foreign`. */
   commits = 0;
   /** Every apply and dump takes this many turns of the event loop. */
@@ -382,7 +384,9 @@ export class FakeKernel implements Kernel {
     if (commit.failures.length > 0) return { ...commit, writes: 0 };
     this.#tell(run.ops, port);
     this.commits += 1;
-    return { ...commit, writes: run.ops.reduce((sum, op) => sum + writesOf(op), 0) };
+    const writesTo = (ops: readonly NftOp[]) => ops.reduce((sum, op) => sum + writesOf(op), 0);
+    this.renewals += writesTo(run.ops.filter((op) => 'set' in op && op.set === 'lease'));
+    return { ...commit, writes: writesTo(run.ops) };
   }
 
   /** A run of other ops, with the faults that a test asked for: of an op that a fault names, only

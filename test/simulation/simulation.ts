@@ -704,7 +704,7 @@ export class Simulation {
 
   /** What the kernel has taken, but for extended leases. */
   get #writes(): number {
-    return this.#kernel.writes - this.#kernel.bpf.extensions;
+    return this.#kernel.writes - this.#kernel.bpf.extensions - this.#kernel.renewals;
   }
 
   /** A program that starts on what another one has left finds everything as it should be. */

@@ -101,6 +101,12 @@ export function limitsIn(mode: Mode): void {
     // In mode userspace the process carries connections: they end with it.
     if (mode !== 'userspace') {
       await running.stop();
+      expect(await open('f')).toBe('reset');
+      // As if no process had renewed the lease for nearly ten minutes.
+      const lease = 'element inet fairlead-limits lease { tcp';
+      await lab.node.run(['nft', `delete ${lease} }; add ${lease} timeout 1s }`]);
+      await expect.poll(() => open('f'), long).toBe('answered');
+      await close('f');
       running = await start(own);
     }
     expect(await open('f')).toBe('reset');

@@ -94,7 +94,7 @@ export class LiveElements implements Elements {
     return [was, is];
   }
 
-  /** A table was brought to them, or will be read. */
+  /** A table was brought to them, or will be read as a whole. */
   settle(): void {
     this.#keys.clear();
     this.#parts.clear();
@@ -163,12 +163,14 @@ export class OwnTable {
   /**
    * Brings the table to this content with these elements, in one transaction. `replaces`: whether
    * a table with the right content is made again, given its elements; `isOurs`: by this process.
+   * `renewed`: the set whose elements expire, and begin their time again.
    * Rejects with KernelError; the next call reads the table.
    */
   async bring(
     content: OwnContent,
     elements: Elements,
     replaces: (held: Elements, isOurs: boolean) => boolean,
+    renewed?: string,
   ): Promise<Brought> {
     this.#watch();
     const doubts = this.#doubts;
@@ -190,7 +192,7 @@ export class OwnTable {
     const added = bringDevices(writer, content.flowtable, held.devices, next.devices);
     for (const fields of content.sets) {
       const [has, desired] = [held, next].map(({ keys }) => keys[fields.set] ?? noKeys);
-      bringKeys(writer, fields, has!, desired!);
+      bringKeys(writer, fields, has!, desired!, fields.set === renewed);
     }
     if (!isKept) for (const chain of content.chains) writeRules(writer, this.#name, chain);
     deleteParts(writer, this.#name, absentFrom(parts, heldParts));
@@ -480,11 +482,13 @@ function bringKeys(
   fields: SetFields,
   held: ReadonlySet<string>,
   desired: ReadonlySet<string>,
+  isRenewed: boolean,
 ): void {
   const { keyLength } = fields;
-  const gone = without(held, desired).map((entry) => entry.slice(0, keyLength));
+  const [stays, has] = isRenewed ? [noKeys, noKeys] : [desired, held];
+  const gone = without(held, stays).map((entry) => entry.slice(0, keyLength));
   writeKeys(writer, 'elementsDelete', { ...fields, dataType: 0 }, gone);
-  writeKeys(writer, 'elementsAdd', fields, without(desired, held));
+  writeKeys(writer, 'elementsAdd', fields, without(desired, has));
 }
 
 /** Adds or deletes elements that are keys alone: texts, a character for each byte (Latin-1). */

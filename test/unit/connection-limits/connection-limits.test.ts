@@ -181,6 +181,7 @@ describe('limits of connections', () => {
     });
     expect(new Set(timeouts.map(([set, ms]) => `${set.replace(/-.*/, '')} ${ms}`))).toEqual(
       new Set([
+        'lease 600000',
         // A burst of 250, and half of it a minute.
         'new 120000',
         'new_connections_per_second_per_client 10000',
@@ -244,6 +245,30 @@ describe('limits of connections', () => {
     const [web] = Object.entries(chains).filter(([name]) => name.endsWith('/web'));
     expect(await third.chains()).toEqual(Object.fromEntries([web!]));
     expect(third.kernel.commits).toBe(commits + 1);
+  });
+
+  it('have a lease, which is renewed a minute after a start, and then each five or six', async () => {
+    const world = new World();
+    await world.set('web', { max_connections: 5 });
+    const renewals = async (minutes: number): Promise<number> => {
+      const { commits } = world.kernel;
+      await world.clock.pass(minutes * 60_000);
+      return world.kernel.commits - commits;
+    };
+    const found = [];
+    for (const minutes of [0.8, 0.3, 4.8, 1.1, 3.8, 1.2]) found.push(await renewals(minutes));
+    expect(found).toEqual([0, 1, 0, 1, 0, 1]);
+    // As after a long stop: the elements are gone.
+    const writer = new RecordWriter(nftOps);
+    const entries = Uint8Array.of(6, 17, 132);
+    const shape = { shape: 0, keyLength: 1, dataLength: 0, count: 3 };
+    writer.write('elementsDelete', { ...inTable, set: 'lease', ...shape, entries });
+    expect(world.kernel.applyNow(writer.finish()).kind).toBe('applied');
+    await world.clock.pass(7 * 60_000);
+    expect(world.kernel.elements(inTable.family, inTable.table, 'lease')).toHaveLength(3);
+    while ((await renewals(1)) === 0);
+    world.kernel.failNext({ code: 'ENOMEM', forSet: 'lease' });
+    expect([await renewals(4.5), await renewals(1)]).toEqual([0, 1]);
   });
 
   it('of node ports are at the addresses that accept them', async () => {
