@@ -9,6 +9,7 @@ import type { Conntrack, ConntrackRequest } from '../../kernel/conntrack.ts';
 import { IPS } from '../../kernel/conntrack-entries.ts';
 import { isKernelError, orElse } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
+import { fairShares } from '../../modes/fair-shares.ts';
 import type { ModeFacts } from '../../modes/mode.ts';
 import { Address, formatEndpoint } from '../../net/address.ts';
 import { addCount } from '../../net/counts.ts';
@@ -50,7 +51,7 @@ interface Unanswered {
 const kept = { keepMs: 2000, restFactor: 50 } as const;
 /** A larger table is not read. */
 const entriesMax = 1 << 18;
-/** The most endpoints whose answers are looked for. */
+/** The most endpoints whose answers are looked for: no tenant hides those of others. */
 const suspectsMax = 32;
 /** The kernel walks its whole table for each destination: of more, all entries are read once. */
 const narrowDumpsMax = 4;
@@ -146,9 +147,15 @@ export class UnansweredEndpoints {
       ...Array.from({ length: refused.length }, (_, i) => [refused, i] as const),
       ...often.map(([, i]) => [entries, i] as const),
     ];
-    const suspects = all.slice(0, suspectsMax).flatMap(([from, i]): Suspect[] => {
-      const address = Address.from(from.address(i, 'originalDestination'));
-      const port = from.port(i, 'originalDestination');
+    const destinationOf = ([from, i]: (typeof all)[number]) => ({
+      address: Address.from(from.address(i, 'originalDestination')),
+      port: from.port(i, 'originalDestination'),
+    });
+    const namespaceOf = (one: (typeof all)[number]): string =>
+      frontends.at({ ...destinationOf(one), protocol }).namespace;
+    const { within } = await fairShares(all, namespaceOf, suspectsMax, pacer.pause);
+    const suspects = within.flatMap(([from, i]): Suspect[] => {
+      const { address, port } = destinationOf([from, i]);
       const forwarding = frontends.holder(protocol, { address, port });
       const key = from.key(i, 'replySource');
       if (forwarding === undefined || !isInUse(forwarding, key)) return [];

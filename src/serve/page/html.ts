@@ -1,3 +1,5 @@
+import { isPrintable, printableText } from '../printable.ts';
+
 /** HTML that is safe to send: its contents are escaped, unless they are HTML of this class. */
 export class Html {
   readonly text: string;
@@ -43,8 +45,9 @@ function write(content: Content): string {
 
 const special = /[&<>"']/;
 
+/** Names of others must not change the direction of text either. */
 function escaped(text: string): string {
   // Most texts have none, and a search takes less than a replacement of nothing.
-  if (!special.test(text)) return text;
-  return text.replace(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`);
+  if (!special.test(text) && isPrintable(text)) return text;
+  return printableText(text).replace(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`);
 }

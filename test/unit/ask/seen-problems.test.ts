@@ -217,6 +217,25 @@ describe('connections without an answer', () => {
     },
   );
 
+  it('of one namespace hide none of others', async () => {
+    const hosts = Array.from({ length: 40 }, (_, i) => `10.244.2.${i}`);
+    const list = hosts.map((host) => there.replace('10.244.1.6', host)).join('\n');
+    const mean = (web() + endpoints(list))
+      .replaceAll('default', 'mean')
+      .replace('10.96.0.1', '10.96.0.7')
+      .replace(', nodePort: 30080', '')
+      .replace('203.0.113.80', '203.0.113.81');
+    await started(mean + web() + endpoints(both) + node);
+    for (const host of hosts)
+      app.conntrack.add(...tried(5, `${host}:8080`, { to: '10.96.0.7:80' }));
+    app.conntrack.add(...tried(5, '10.244.1.6:8080'));
+    await problems();
+    await later(2000);
+    expect((await problems()).items.map(({ name, namespace }) => `${namespace}/${name}`)).toEqual([
+      ...['default/web', 'mean/web'],
+    ]);
+  });
+
   it.each([
     [262_144, 1],
     [262_145, 0],

@@ -340,10 +340,11 @@ describe('a name on the page', () => {
   });
 
   it.each(Object.keys(pages('')) as (keyof ReturnType<typeof pages>)[])(
-    'is shown unmodified, whatever it contains: %s',
+    'is text, in the direction of the page, whatever it contains: %s',
     async (page) => {
       const documents: Document[] = [];
-      for (const name of ['plain', hostile]) {
+      // The last character turns the direction of what follows.
+      for (const name of ['plain', `${hostile}\u202e`]) {
         await app?.stop();
         await running();
         await refused(name);
@@ -355,7 +356,7 @@ describe('a name on the page', () => {
       expect(document.errors).toEqual([]);
       const [body] = document.all('body');
       const values = document.all('input').map((input) => attribute(input, 'value'));
-      expect([textOf(body!), ...values].join(' ')).toContain(hostile);
+      expect([textOf(body!), ...values].join(' ')).toContain(`${hostile}\\u202e`);
     },
   );
 });
