@@ -215,7 +215,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1340,
   'src/time': 440,
   'src/tools': 5880,
-  test: 120_387,
+  test: 120_390,
 };
 
 describe('budgets', () => {

@@ -17,9 +17,9 @@ export interface Promised {
   readonly lastPlaces: number;
 }
 
-/** What packets may be about to draw from. */
+/** What packets may be about to draw from, and would find. */
 export function promises(kernel: FakeKernel): Promised[] {
-  return ours(kernel).flatMap((table) =>
+  const all = ours(kernel).flatMap((table) =>
     ['services', 'ranges', 'nodeports'].flatMap((map) =>
       [...(table.sets.get(map)?.elements.values() ?? [])].flatMap(({ key, verdict }) =>
         [...drawsOf(table, verdict?.chain ?? '')].map(([set, counts]) => {
@@ -29,6 +29,7 @@ export function promises(kernel: FakeKernel): Promised[] {
       ),
     ),
   );
+  return all.filter((promised) => isKept(kernel, promised));
 }
 
 /** Whether a packet finds an endpoint whatever it draws, or there is none. */
