@@ -121,7 +121,7 @@ export class ModePlanner<T extends Types> {
       this.#backend,
       options.batchBytesMax === undefined ? frontendBytes : 0,
     );
-    const release = (forwarding: Forwarding): void => this.#release(forwarding);
+    const release = (forwarding: Forwarding): void => void this.#release(forwarding);
     const claim = (forwarding: Forwarding): void => this.#claim(forwarding);
     if (options.bindsAddresses === true) this.#bound = new BoundForwardings({ release, claim });
   }
@@ -164,20 +164,22 @@ export class ModePlanner<T extends Types> {
       return;
     }
     if (next !== undefined) this.#claim(next, previous);
-    else if (previous !== undefined) this.#release(previous, true);
+    else if (previous !== undefined) this.#next.bytes += this.#release(previous);
   }
 
-  /** `isLast`: nothing takes its place, so that what it costs is not counted otherwise. */
-  #release(forwarding: Forwarding, isLast = false): void {
+  /** Returns what its frontends cost in a batch, in bytes of ops. */
+  #release(forwarding: Forwarding): number {
     const { key: owner } = forwarding;
+    let bytes = 0;
     for (const object of this.#backend.objects(forwarding, this.#environment)) {
       if (isShared<T>(object)) this.#releaseShared(owner, object);
       else {
-        if (isLast) this.#next.addFrontend(object.bytes);
+        bytes += object.bytes ?? 0;
         this.#changes.release(owner, object);
         this.#count(object, 'released');
       }
     }
+    return bytes;
   }
 
   #releaseShared(owner: string, object: T['shared']): void {
@@ -193,14 +195,17 @@ export class ModePlanner<T extends Types> {
     const { key: owner } = forwarding;
     const objects = this.#backend.objects(forwarding, this.#environment);
     for (const object of objects) if (isShared<T>(object)) this.#claimShared(owner, object);
-    if (previous !== undefined) this.#release(previous);
+    let left = previous === undefined ? 0 : this.#release(previous);
     for (const object of objects) {
       if (!isShared<T>(object)) {
+        left -= object.bytes ?? 0;
         this.#next.addFrontend(object.bytes);
         this.#changes.claim(owner, object);
         this.#count(object, 'claimed');
       }
     }
+    // What is deleted of a pool that shrinks.
+    this.#next.bytes += Math.max(0, left);
   }
 
   #claimShared(owner: string, object: T['shared']): void {

@@ -5,6 +5,12 @@ import { isCommon, type PathClass, pathChains, placesOf } from './chains.ts';
 
 const wayNumbers = { internal: 0, external: 1, 'external-local': 2 } as const;
 
+/**
+ * When there are more than this, all are forgotten: otherwise pools that pass through every size
+ * would fill the memory.
+ */
+const rememberedMax = 2000;
+
 /** More than any pool has places. Its square still fits into a number. */
 const placesMax = 2 ** 20;
 
@@ -30,6 +36,7 @@ export class ChainClasses {
     let chains = this.#known.get(id);
     if (chains === undefined) {
       chains = pathChains(this.config, pathClass);
+      if (this.#known.size >= rememberedMax) this.#known.clear();
       this.#known.set(id, chains);
     }
     return chains;

@@ -38,15 +38,15 @@ export class ElementCounts {
     kernel: KernelReader,
     layout: Pick<TableLayout, 'family' | 'table'>,
   ): Promise<readonly Miscount[] | undefined> {
+    // A change that is planned during the dump counts immediately, before the kernel has it.
+    const expected = Array.from(this.#counts, ([set, { count }]) => [set, count] as const);
     const { records, consistent } = await kernel.dump({ kind: 'setsDump', ...inTable(layout) });
     if (!consistent) return undefined;
     const counted = new Map<string, number>();
     for (const record of records) if (record.kind === 'set') counted.set(record.set, record.count);
     if ([...counted.values()].includes(unknownIndex)) return undefined;
-    const differing = [...this.#counts].filter(([set, { count }]) => {
-      return (counted.get(set) ?? 0) !== count;
-    });
-    return differing.map(([set, { count }]) => ({
+    const differing = expected.filter(([set, count]) => (counted.get(set) ?? 0) !== count);
+    return differing.map(([set, count]) => ({
       object: `map ${set}`,
       expected: count,
       counted: counted.get(set) ?? 0,

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { KernelError } from '../../../../src/kernel/errors.ts';
+import type { Kernel } from '../../../../src/kernel/kernel.ts';
 import { NFPROTO, VERDICT } from '../../../../src/kernel/nft/constants.ts';
 import {
   compileRule,
@@ -19,6 +20,7 @@ import type { Forwarding } from '../../../../src/state/types.ts';
 import { noPause } from '../../../../src/time/pacer.ts';
 import { batch, bytes, verdict } from '../../../conformance/ops.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
+import { kernelWith } from '../../../fake/kernel-with.ts';
 import { pack } from '../../../fake/nft-entries.ts';
 import { all, clusterIP, config, environment, forwarding, pool } from './forwardings.ts';
 import { freshRuleset, noDrift, Rig } from './rig.ts';
@@ -101,6 +103,26 @@ describe('the cost of a change in mode nftables', () => {
     rig.take();
     expect(rig.kernel.writes - writes).toBe(1);
     expect(rig.planner.takeDeferred).toBeUndefined();
+  });
+
+  it.for([
+    ['shrinks', all(forwarding('web', pool(1)))],
+    ['goes', all()],
+  ] as const)('counts what is deleted of a pool that %s', async ([, after]) => {
+    const hosts = Array.from({ length: 200 }, (_, i) => i + 1);
+    const rig = await started(forwarding('web', pool(...hosts)));
+    rig.plan(after);
+    expect(rig.planner.pendingBytes).toBeGreaterThan(199 * 40);
+  });
+
+  it('agrees with the kernel when a change is planned while the kernel counts', async () => {
+    const rig = await started(forwarding('web', pool(1, 2)));
+    const dump: Kernel['dump'] = (request) => {
+      const found = rig.kernel.dump(request);
+      rig.plan(all(forwarding('web', pool(1, 2, 3))));
+      return found;
+    };
+    expect(await rig.planner.miscounts(kernelWith(rig.kernel, { dump }))).toEqual([]);
   });
 
   it('is one element and its comment to give a frontend another owner', async () => {
