@@ -23,12 +23,11 @@ export type Claimant = Pick<Service, 'key' | 'createdMs'>;
 /** A Service's claim to one frontend. */
 export interface Claim {
   claimant: Claimant;
-  /** As its Service has it, if it does. */
   frontend: Frontend;
   servicePort: ServicePortName;
   /** What may block the claim: the node port of the same number, or a `Keeper`. */
   readonly near: NodePortKey | Keeper | undefined;
-  /** The owner in the last reported conflict; undefined: its Service has the frontend. */
+  /** The owner in the last reported conflict. */
   lostTo: string | undefined;
 }
 
@@ -109,10 +108,8 @@ export function rangeAt(
   return claimKey(familyOf(key), servicePort.protocol, { address, port: 0 });
 }
 
-/** The claim whose Service has the frontend, whoever should have it by now. */
-export function givenIn(claims: Claims | undefined): Claim | undefined {
-  if (claims instanceof Contest) return claims.all.find(({ lostTo }) => lostTo === undefined);
-  return claims?.lostTo === undefined ? claims : undefined;
+export function claimsIn(claims: Claims): readonly Claim[] {
+  return claims instanceof Contest ? claims.all : [claims];
 }
 
 export function firstOf(claims: Claims): Claim {

@@ -6,13 +6,12 @@ import { formatConflict, formatConflictForLoser } from '../state/conflict.ts';
 import { type Balance, formatFallback } from '../state/deal.ts';
 import { sameForwarding } from '../state/equal.ts';
 import { externalIPNotices, formatExternalIPNotice } from '../state/external-ips.ts';
-import type { FrontendOwners, Ownership } from '../state/frontend-owners.ts';
+import { type FrontendOwners, type Ownership, transferred } from '../state/frontend-owners.ts';
 import type { NamespaceShares } from '../state/namespace-shares.ts';
 import { noSockets } from '../state/node-sockets.ts';
 import { kept, listOf, type OneOrMore } from '../state/one-or-more.ts';
 import { type ResolveContext, resolveInSteps } from '../state/resolve.ts';
 import type { ClusterState, ServiceFollower } from '../state/store.ts';
-import { transferred } from '../state/transfers.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
 import { type Forwarding, forwardingId, type Service, serviceKey } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
@@ -116,10 +115,6 @@ export class Desired {
         const record = changed[i]!;
         this.#syncs[record.family]!.changed(record, next[record.family], name);
         next[record.family] = cause;
-      }
-      for (const other of owned.affected) {
-        if (other === undefined) yield;
-        else state.touch(other);
       }
       if (isOfOthers(owned)) yield* this.#report(owned, cause);
     } catch (error) {

@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { formatConflict, formatFrontend } from '../../../src/state/conflict.ts';
-import { FrontendOwners, type Ownership } from '../../../src/state/frontend-owners.ts';
+import { FrontendOwners, type Ownership, transferred } from '../../../src/state/frontend-owners.ts';
 import { keysOf, type NodeSockets } from '../../../src/state/node-sockets.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import { finish } from '../../../src/state/steps.ts';
-import { transferred } from '../../../src/state/transfers.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
 import { address, http, service } from './build.ts';
 
