@@ -211,11 +211,11 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/serve': 15_310,
   'src/source': 8820,
   'src/state': 6491,
-  'src/sync': 4640,
+  'src/sync': 4664,
   'src/takeover': 1340,
   'src/time': 440,
   'src/tools': 5880,
-  test: 120_309,
+  test: 120_330,
 };
 
 describe('budgets', () => {

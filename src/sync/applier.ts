@@ -4,6 +4,7 @@ import type { ApplyResult, KernelFailure } from '../kernel/kernel.ts';
 import type { Batch } from '../modes/mode.ts';
 import type { Planner } from '../modes/planner.ts';
 import type { Forwarding } from '../state/types.ts';
+import { BatchSize } from './batch-size.ts';
 import { type Cause, joined } from './cause.ts';
 import type { Purpose } from './events.ts';
 import type { Parts } from './parts.ts';
@@ -53,22 +54,6 @@ interface Flight {
 /** After an unexplained failure batches shrink by this factor, to find the culprit or to fit. */
 const shrinkFactor = 16;
 
-/**
- * A batch that took the kernel longer than this makes the next ones smaller: others can't commit
- * during that time, and our own next change waits too, for one batch of each family. It is far
- * below 250 ms, the longest that any program should wait, because the next batch of the same size
- * may be more work.
- */
-const commitMs = 25;
-
-/**
- * The time that batches take makes them no smaller than this, because each has a cost of its own.
- */
-const pacedBytesMin = 32 * 1024;
-
-/** Batches grow by this factor: a chain takes the kernel thirty times as long as a verdict. */
-const growthFactor = 1.25;
-
 /** How `drain` plans. */
 interface Plan {
   /** Plans the Forwarding that was yielded last. */
@@ -94,9 +79,9 @@ export class Applier {
   #planned: PlannedChanges = new Map();
   #flight: Flight | undefined;
   readonly #largestBytes: number;
-  /** Largest batches: because of failures, and because of the time that earlier batches took. */
+  /** Largest batches because of failures. */
   #bytesMax: number;
-  #pacedBytesMax: number;
+  readonly #size: BatchSize;
   #stopping = false;
   #spentMs = 0;
 
@@ -108,7 +93,7 @@ export class Applier {
     this.#applied = applied;
     this.#largestBytes = parts.planner.batchBytesMax ?? parts.settings.batchBytesMax;
     this.#bytesMax = this.#largestBytes;
-    this.#pacedBytesMax = this.#largestBytes;
+    this.#size = new BatchSize(this.#largestBytes);
   }
 
   /** Forgets what was planned, because a repair plans everything. */
@@ -188,7 +173,7 @@ export class Applier {
     // What needs no write is not in the batch of a culprit that is looked for.
     if (this.#isShrunk && pendingBytes === 0) return true;
     const isPaced = this.#planner.batchBytesMax === undefined;
-    const bytesMax = isPaced ? Math.min(this.#bytesMax, this.#pacedBytesMax) : this.#bytesMax;
+    const bytesMax = isPaced ? Math.min(this.#bytesMax, this.#size.bytesMax) : this.#bytesMax;
     return pendingBytes >= bytesMax;
   }
 
@@ -257,7 +242,7 @@ export class Applier {
       committedMs = clock.now();
       this.#spentMs += committedMs - startedMs;
       this.#bytesMax = Math.min(this.#largestBytes, this.#bytesMax * 2);
-      this.#pace(pendingBytes, committedMs - startedMs);
+      this.#size.committed(pendingBytes, committedMs - startedMs);
       // A part of the commit: who then reads the kernel compares it with what is in force.
       await this.#putInForce(changes);
       return answer;
@@ -280,15 +265,6 @@ export class Applier {
       triggerTimesMs,
     });
     return undefined;
-  }
-
-  /** Sets the size of the next batches to what takes the kernel `commitMs`, given one of `bytes`. */
-  #pace(bytes: number, tookMs: number): void {
-    // That a small one was quick says nothing about large ones.
-    if (tookMs <= commitMs && 2 * bytes < this.#pacedBytesMax) return;
-    const grown = growthFactor * this.#pacedBytesMax;
-    const fitting = tookMs > commitMs ? (bytes * commitMs) / tookMs : grown;
-    this.#pacedBytesMax = Math.min(this.#largestBytes, Math.max(pacedBytesMin, fitting));
   }
 
   #refused(

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { ApplyResult } from '../../../src/kernel/kernel.ts';
 import { NF_INET, NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import { BatchSize } from '../../../src/sync/batch-size.ts';
 import type { SyncEvent } from '../../../src/sync/events.ts';
 import { batch } from '../../conformance/ops.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
@@ -68,6 +69,26 @@ describe('the size of batches', () => {
     const dear = await change(3000, 1500, 2);
     // With each cheap one by a quarter, and not to twice its size.
     expect(dear[0]! / 1500).toBeLessThan(130);
+  });
+
+  it.each([100, 250])('is not so small that most time goes to the %i ms of each', (leastMs) => {
+    const size = new BatchSize(1024 * 1024);
+    /** The times of all batches until `totalKiB` are in force. Each KiB takes a millisecond. */
+    const times = (totalKiB: number, least: number): number[] => {
+      const found: number[] = [];
+      for (let left = totalKiB; left > 0; left -= size.bytesMax / 1024) {
+        const tookMs = least + size.bytesMax / 1024;
+        found.push(tookMs);
+        size.committed(size.bytesMax, tookMs);
+      }
+      return found;
+    };
+    // Batches of 32 KiB would take 42 and 90 s.
+    const long = times(10_240, leastMs);
+    const sumMs = long.reduce((sum, tookMs) => sum + tookMs, 0);
+    expect(sumMs).toBeLessThan(2 * 10_240 + 60 * leastMs);
+    expect(Math.max(...long.slice(8))).toBeLessThan(2.5 * leastMs);
+    expect(times(10_240, 0).at(-1)).toBeLessThan(45);
   });
 
   it('does not split the replacement of a table with hooks', async () => {
