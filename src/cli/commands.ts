@@ -477,7 +477,9 @@ const test: Command = {
 
 const testServer: Command = {
   words: ['test-server'],
-  summary: 'Answer clients of fairlead test',
+  summary: 'Answer clients of fairlead test, and connect for them to these',
+  arguments: '[ADDRESS/PORT…]',
+  argumentCount: [0, 2],
   examples: [],
   load: () => import('./connectivity.ts').then(({ runServer }) => ({ run: runServer })),
 };

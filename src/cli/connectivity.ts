@@ -9,9 +9,9 @@ import type { Run } from './command.ts';
 import { exitCodes } from './errors.ts';
 
 /** Until SIGTERM. */
-export const runServer: Run = async () => {
+export const runServer: Run = async ({ words }) => {
   const ending = new Promise((resolve) => process.once('SIGTERM', resolve));
-  const server = await serve(hostname(), serverPort);
+  const server = await serve(hostname(), serverPort, words);
   await ending;
   server.close();
   return exitCodes.healthy;

@@ -33,6 +33,9 @@ function overTcp({ address, port, through }: At, timeoutMs: number): Promise<Exc
       response.setEncoding('latin1');
       response.on('data', (part: string) => {
         text += part;
+        if (text.length <= answerBytes) return;
+        request.destroy();
+        resolve(foreign(response.statusCode));
       });
       response.on('error', () => resolve(late(`after ${text.length} bytes of ${answerBytes}`)));
       response.on('end', () => resolve(read(text, own, response.statusCode)));
@@ -72,11 +75,12 @@ function failure(code: string | undefined, message: string): Exchanged {
 function read(text: string, own: string, status?: number): Exchanged {
   const [word, server = '', seen = ''] = text.trimEnd().split(' ');
   if (text === '') return { failed: 'other', error: 'no answer' };
-  if (word !== 'fairlead-test') {
-    const error = `another program answered${status ? `, status ${status}` : ''}`;
-    return { failed: status ? `status ${status}` : 'other', error };
-  }
-  return { server, seen, own: plain(own) };
+  return word === 'fairlead-test' ? { server, seen, own: plain(own) } : foreign(status);
+}
+
+function foreign(status: number | undefined): Exchanged {
+  const error = `another program answered${status ? `, status ${status}` : ''}`;
+  return { failed: status ? `status ${status}` : 'other', error };
 }
 
 /** Without the prefix of IPv4 addresses on a socket of both families. */
@@ -98,15 +102,22 @@ const throughMs = 1500;
 
 /**
  * Answers on `port` over TCP and UDP, in all families; 0: those that the kernel chooses. Asked for
- * `/ADDRESS/PORT`, it connects there, and passes on what a server of a test answers.
+ * `/ADDRESS/PORT`, it connects there if that is one of `to`, and passes on what a server of a test
+ * answers.
  */
-export async function serve(name: string, port: number): Promise<Running> {
+export async function serve(
+  name: string,
+  port: number,
+  to: readonly string[] = [],
+): Promise<Running> {
   const answer = (client: string): string => `fairlead-test ${name} ${plain(client)}`;
   const http = createServer(async ({ socket, url = '' }, response) => {
     response.setHeader('connection', 'close');
-    const [, address, to] = url.split('/');
+    const [, address, asked] = url.split('/');
     if (!address) return response.end(answer(socket.remoteAddress ?? '').padEnd(answerBytes));
-    const passed = overTcp({ address, port: Number(to) }, throughMs).then(passedOn, () => '');
+    // Others would get past network policies by it.
+    if (!to.includes(url.slice(1))) return response.end();
+    const passed = overTcp({ address, port: Number(asked) }, throughMs).then(passedOn, () => '');
     response.end(await passed);
   });
   await new Promise<void>((resolve, reject) => {

@@ -17,7 +17,7 @@ function cluster(): PaperCluster {
     .object('serviceaccount', '')
     .object('services,pods', '{}')
     .object('services', '')
-    .object('service', '30001');
+    .object('service', '10.96.0.4 fd00::4');
 }
 
 /** What pods report, as the kubelet's message is printed: `NETWORK NODE LINE…`. */
@@ -78,6 +78,8 @@ describe('kubectl fairlead test', () => {
     const { externalTrafficPolicy, loadBalancerClass, type } = services[3].spec;
     expect([type, externalTrafficPolicy]).toEqual(['LoadBalancer', 'Local']);
     expect(loadBalancerClass).toBe('fairlead.io/none');
+    const commands = pods.slice(0, 2).map((one) => one.spec.containers[0].command.slice(1));
+    expect(commands).toEqual([['test-server', '10.96.0.4/80', 'fd00::4/80'], ['test-server']]);
     expect(paper.read('calls').trimEnd().split('\n').at(-1)).toContain(removal);
   });
 

@@ -278,15 +278,19 @@ describe('a server', () => {
     expect(found).toEqual({ server: 'me', seen: '127.0.0.1', own: '127.0.0.1' });
   });
 
-  it('connects for a client, and passes on only what servers of a test answer', async () => {
-    const [server, other] = [await serve('me', 0), createServer((_, to) => void to.end('secret'))];
-    onTestFinished(() => void [server.close(), other.close()]);
+  it('connects for a client where it may, and passes on only what servers of a test answer', async () => {
+    const [me, other] = [await serve('me', 0), createServer((_, to) => void to.end('secret'))];
     await once(other.listen(0, '127.0.0.1'), 'listening');
-    const asked = async (path: string): Promise<string> =>
-      (await fetch(`http://127.0.0.1:${server.ports.TCP}/${path}`)).text();
-    expect(await asked(`127.0.0.1/${server.ports.TCP}`)).toBe('fairlead-test me 127.0.0.1');
-    expect(await asked(`127.0.0.1/${(other.address() as AddressInfo).port}`)).toBe('');
-    expect(await asked('127.0.0.1/99999')).toBe('');
+    const [own, foreign] = [me.ports.TCP, (other.address() as AddressInfo).port].map(
+      (port) => `127.0.0.1/${port}`,
+    );
+    const server = await serve('you', 0, [own!, foreign!, '127.0.0.1/99999']);
+    onTestFinished(() => void [me.close(), server.close(), other.close()]);
+    const asked = async (path: string, of = server): Promise<string> =>
+      (await fetch(`http://127.0.0.1:${of.ports.TCP}/${path}`)).text();
+    expect(await asked(own!)).toBe('fairlead-test me 127.0.0.1');
+    for (const path of [foreign!, '127.0.0.1/99999', `${own}/`]) expect(await asked(path)).toBe('');
+    expect(await asked(own!, me)).toBe('');
   });
 });
 
@@ -300,6 +304,13 @@ describe('a client', () => {
     const { port } = other.address() as AddressInfo;
     const error = 'another program answered, status 200';
     expect(await exchange(of('TCP', port), 60_000)).toEqual({ failed: 'status 200', error });
+    const endless = createServer((_, response) => {
+      response.write('fairlead-test me 127.0.0.1'.padEnd(12_001));
+    });
+    onTestFinished(() => void endless.close());
+    await once(endless.listen(0, '127.0.0.1'), 'listening');
+    const found = await exchange(of('TCP', (endless.address() as AddressInfo).port), 60_000);
+    expect(found).toEqual({ failed: 'status 200', error });
     const gone = await serve('me', 0);
     gone.close();
     for (const protocol of ['TCP', 'UDP'] as const) {
