@@ -210,12 +210,12 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/net': 1470,
   'src/serve': 15_310,
   'src/source': 8820,
-  'src/state': 6491,
-  'src/sync': 4664,
+  'src/state': 6572,
+  'src/sync': 4668,
   'src/takeover': 1340,
   'src/time': 440,
-  'src/tools': 5880,
-  test: 120_330,
+  'src/tools': 5885,
+  test: 120_425,
 };
 
 describe('budgets', () => {

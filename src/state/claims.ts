@@ -23,11 +23,12 @@ export type Claimant = Pick<Service, 'key' | 'createdMs'>;
 /** A Service's claim to one frontend. */
 export interface Claim {
   claimant: Claimant;
+  /** As its Service has it, if it does. */
   frontend: Frontend;
   servicePort: ServicePortName;
   /** What may block the claim: the node port of the same number, or a `Keeper`. */
   readonly near: NodePortKey | Keeper | undefined;
-  /** The owner in the last reported conflict. */
+  /** The owner in the last reported conflict; undefined: its Service has the frontend. */
   lostTo: string | undefined;
 }
 
@@ -108,8 +109,10 @@ export function rangeAt(
   return claimKey(familyOf(key), servicePort.protocol, { address, port: 0 });
 }
 
-export function claimsIn(claims: Claims): readonly Claim[] {
-  return claims instanceof Contest ? claims.all : [claims];
+/** The claim whose Service has the frontend, whoever should have it by now. */
+export function givenIn(claims: Claims | undefined): Claim | undefined {
+  if (claims instanceof Contest) return claims.all.find(({ lostTo }) => lostTo === undefined);
+  return claims?.lostTo === undefined ? claims : undefined;
 }
 
 export function firstOf(claims: Claims): Claim {
@@ -132,6 +135,13 @@ export function compare(a: Claim, b: Claim): number {
     comparePrecedence(a.frontend.kind, b.frontend.kind) || one.createdMs - other.createdMs;
   if (order !== 0 || one.key === other.key) return order;
   return one.key < other.key ? -1 : 1;
+}
+
+/** Whether both claims have the same ports, with the same precedence if it is a range of them. */
+export function isSameRange(some: Claim, other: Claim): boolean {
+  const [one, two] = [some.frontend, other.frontend];
+  if (one.lastPort === undefined && two.lastPort === undefined) return true;
+  return one.port === two.port && one.lastPort === two.lastPort && compare(some, other) === 0;
 }
 
 /** What has precedence over the frontend, at an address of the node or of the API server. */

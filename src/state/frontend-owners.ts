@@ -13,17 +13,19 @@
  */
 import type { Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
+import { ChangedRanges } from './changed-ranges.ts';
 import {
   type Claim,
   type Claimant,
   type Claims,
   Contest,
   claimOf,
-  claimsIn,
   compare,
   firstOf,
+  givenIn,
   isKeeper,
   isOwn,
+  isSameRange,
   isSingle,
   nearOf,
   rangeAt,
@@ -42,6 +44,7 @@ import {
 import { type NodeSockets, noSockets } from './node-sockets.ts';
 import { kept, listOf, type OneOrMore } from './one-or-more.ts';
 import { hasPort } from './port-range.ts';
+import { finish } from './steps.ts';
 import {
   type Forwarding,
   type Frontend,
@@ -58,10 +61,15 @@ export interface Ownership {
   readonly transfers: readonly Transfer[];
   /** Frontends that their claimants do not own, each reported once per better claimant. */
   readonly conflicts: readonly Conflict[];
+  /**
+   * Services that a range of ports takes ports from or gives them back. They have what they had
+   * until they are set again. Looked for in steps, each of which is undefined.
+   */
+  readonly affected: Iterable<string | undefined>;
 }
 
 /** The frontends that one Forwarding loses and gains. */
-export interface Transfer {
+interface Transfer {
   /** Key (`ns/name`) of the Service. */
   readonly service: string;
   readonly family: Family;
@@ -76,14 +84,19 @@ export type ReadonlyOwners = Pick<FrontendOwners, 'ownerOf' | 'ownerInsteadOf'>;
 
 /** The claims of a Service, compared with those that it had. */
 interface Compared {
-  /** Frontends of which it had the only claim, and which nothing may block: both claims. */
-  readonly same: readonly (readonly [had: Claim, gets: Claim])[];
+  /** Frontends of which it had the only claim, and which only a range may block: both claims. */
+  readonly only: readonly (readonly [had: Claim, gets: Claim, range: Claim | undefined])[];
   readonly rest: readonly (readonly [ClaimKey, Claim])[];
   readonly keys: readonly ClaimKey[];
   /** What it claims no more. */
   readonly gone: readonly ClaimKey[];
-  /** `#contests` when this was begun. */
+  /** What it has instead of those of `only` that a range has, too. */
+  readonly others: Map<Frontend, Frontend | undefined>;
+  /** What it has with those. */
+  readonly forwardings: readonly Forwarding[];
+  /** `#contests` and the number of changes of ranges when this was begun. */
   readonly contests: number;
+  readonly rangeChanges: number;
 }
 
 /** Fewer claims are compared in the last step. */
@@ -91,9 +104,6 @@ const comparedLeast = 256;
 
 /** The number of claims that are compared in one step. */
 const claimsAStep = 128;
-
-/** The number of claims of others that take as long as a step. */
-const othersAStep = 4;
 
 /**
  * The cost of a call depends on the Service's own frontends only. A call takes effect in its last
@@ -109,12 +119,13 @@ export class FrontendOwners {
   /** Services whose health-check node port has the number of this node port. */
   readonly #healthChecks = new Map<NodePortKey, Set<string>>();
   readonly #healthCheckOf = new Map<string, number>();
-  /** How often a second Service claimed what one had alone, or a range of ports. */
+  /** How often a second Service claimed what one had alone. */
   #contests = 0;
   /** How many ranges of ports are claimed. */
   #ranges = 0;
-  /** Ports that a range may have, by its key at their address; undefined until there is a range. */
-  #singles: Map<ClaimKey, Set<ClaimKey>> | undefined;
+  readonly #changedRanges = new ChangedRanges();
+  /** Its count before the change that is under way. */
+  #rangeChanges = 0;
   /**
    * The owners, before the change that is under way, of the frontends whose owner it may affect,
    * and what they had: usually none, because few Services claim the same.
@@ -131,25 +142,16 @@ export class FrontendOwners {
     sockets: NodeSockets = noSockets,
   ): Generator<undefined, Ownership> {
     if (forwardings.length === 1 && this.#setOnly(claimant, forwardings[0]!, sockets)) {
-      return { forwardings, transfers: noTransfers, conflicts: noConflicts };
+      return { forwardings, transfers: noTransfers, conflicts: noConflicts, affected: noServices };
     }
     const desired = new DesiredClaims(claimant, sockets);
-    let compared = 0;
-    for (const forwarding of forwardings) {
-      compared += forwarding.frontends.length;
-      if (compared >= comparedLeast) {
-        compared = 0;
-        yield;
-      }
-      desired.add(forwarding);
-    }
+    for (const forwarding of forwardings) yield* desired.add(forwarding);
     desired.leaveNodePorts();
-    const { key: service } = claimant;
-    // What ranges take from others, or give back, counts as work of this Service.
-    for (let left = this.#beside(service, desired.claims); left > 0; left -= othersAStep) yield;
     const isLarge = desired.claims.size >= comparedLeast;
-    const known = isLarge ? yield* this.#compare(service, desired.claims) : undefined;
-    return this.#change(service, forwardings, desired, known);
+    const known = isLarge
+      ? yield* this.#compare(claimant.key, desired.claims, forwardings)
+      : undefined;
+    return this.#change(claimant.key, forwardings, desired, known);
   }
 
   /**
@@ -173,7 +175,6 @@ export class FrontendOwners {
     if (!isFree || this.#rangeWith(key, claim) !== undefined) return false;
     this.#claims.set(key, claim);
     if (known === undefined) this.#keysOf.set(service, key);
-    this.#index(key, claim);
     return true;
   }
 
@@ -184,16 +185,20 @@ export class FrontendOwners {
     compared: Compared | undefined,
   ): Ownership {
     this.#begin();
+    // A range that has changed since may have looked at what the Service had.
+    const isLate = compared !== undefined && compared.rangeChanges !== this.#rangeChanges;
     const conflicts: Conflict[] = [];
     this.#setHealthCheck(service, forwardings[0]?.healthCheckNodePort ?? 0);
     const doubtful: ClaimKey[] = [];
     // Another Service may have claimed one of them since.
     const known = compared?.contests === this.#contests ? compared : undefined;
-    for (const [had, gets] of known?.same ?? noPairs) {
+    const others = new Map<Frontend, Frontend | undefined>();
+    for (const [had, gets, range] of known?.only ?? noPairs) {
+      const owned = range === undefined ? gets.frontend : known!.others.get(gets.frontend);
       had.claimant = gets.claimant;
-      had.frontend = gets.frontend;
+      had.frontend = owned ?? gets.frontend;
       had.servicePort = gets.servicePort;
-      had.lostTo = undefined;
+      this.#lose(had, owned === undefined ? range!.claimant.key : undefined, conflicts);
     }
     for (const [key, claim] of known?.rest ?? desired.claims) {
       if (!this.#enter(key, claim)) doubtful.push(key);
@@ -203,48 +208,41 @@ export class FrontendOwners {
       for (const key of known.gone) this.#withdraw(key, service);
       this.#keysOf.set(service, known.keys);
     }
-    const others = new Map<Frontend, Frontend | undefined>();
     for (const one of desired.duplicates) others.set(one, undefined);
     for (const key of doubtful) {
       const claim = desired.claims.get(key)!;
+      const { frontend } = claim;
       const owned = this.#owns(key, claim, conflicts) ? this.#owned(key, claim) : undefined;
-      if (owned !== claim.frontend) others.set(claim.frontend, owned);
+      if (owned !== frontend) others.set(frontend, owned);
+      claim.frontend = owned ?? frontend;
     }
-    const transfers = this.#transfers(service, conflicts);
-    return { forwardings: withOthers(forwardings, others), transfers, conflicts };
+    const ended = this.#end(service, conflicts, isLate ? [service] : noServices);
+    const owned = finish(withOthers(known?.forwardings ?? forwardings, others));
+    return { forwardings: owned, ...ended };
   }
 
-  /** How many claims there are at addresses where ranges of the Service change. */
-  #beside(service: string, desired: ReadonlyMap<ClaimKey, Claim>): number {
-    let count = 0;
-    if (this.#singles === undefined) return count;
-    for (const key of new Set([
-      ...listOf(this.#keysOf.get(service) ?? noKeys),
-      ...desired.keys(),
-    ])) {
-      const at = this.#singles.get(key);
-      const had = at && claimOf(this.#claims.get(key), service)?.frontend;
-      const gets = at && desired.get(key)?.frontend;
-      if (had?.port !== gets?.port || had?.lastPort !== gets?.lastPort) count += at!.size;
-    }
-    return count;
-  }
-
-  *#compare(service: string, claims: ReadonlyMap<ClaimKey, Claim>): Generator<undefined, Compared> {
-    const contests = this.#contests;
-    const same: (readonly [Claim, Claim])[] = [];
+  *#compare(
+    service: string,
+    claims: ReadonlyMap<ClaimKey, Claim>,
+    forwardings: readonly Forwarding[],
+  ): Generator<undefined, Compared> {
+    const [contests, rangeChanges] = [this.#contests, this.#changedRanges.count];
+    const only: (readonly [Claim, Claim, Claim | undefined])[] = [];
+    const others = new Map<Frontend, Frontend | undefined>();
     const rest: (readonly [ClaimKey, Claim])[] = [];
     const keys: ClaimKey[] = [];
     for (const [key, claim] of claims) {
       keys.push(key);
       if (keys.length % claimsAStep === 0) yield;
       const had = this.#claims.get(key);
-      const { address, kind, lastPort } = claim.frontend;
-      const isNear = claim.near !== undefined || address === undefined || lastPort !== undefined;
+      const { address, kind } = claim.frontend;
+      const isNear = claim.near !== undefined || address === undefined;
       const isOnly = had !== undefined && isOwn(had, service) && had.near === undefined;
-      const isSame = isOnly && had.frontend.kind === kind;
-      if (isSame && !isNear && this.#rangeWith(key, claim) === undefined) same.push([had, claim]);
-      else {
+      if (isOnly && !isNear && had.frontend.kind === kind && isSameRange(had, claim)) {
+        const range = this.#rangeWith(key, claim);
+        only.push([had, claim, range]);
+        if (range !== undefined) others.set(claim.frontend, within(range, claim));
+      } else {
         rest.push([key, claim]);
         // A Map that grows by thousands in the last step would take milliseconds.
         if (had === undefined) this.#claims.set(key, undefined);
@@ -257,8 +255,10 @@ export class FrontendOwners {
       if (!claims.has(before[i]!)) gone.push(before[i]!);
     }
     // The keys before are those in `#claims`: others would be one more object for each frontend.
-    const isSame = same.length === keys.length && gone.length === 0;
-    return { same, rest, keys: isSame ? before : keys, gone, contests };
+    const isSame = only.length === keys.length && gone.length === 0;
+    const owned = yield* withOthers(forwardings, others);
+    const compared = { only, rest, keys: isSame ? before : keys, gone, others, forwardings: owned };
+    return { ...compared, contests, rangeChanges };
   }
 
   /** Removes a Service that is gone. */
@@ -267,12 +267,13 @@ export class FrontendOwners {
     const conflicts: Conflict[] = [];
     this.#setHealthCheck(service, 0);
     this.#withdrawAllBut(new Map(), service);
-    return { transfers: this.#transfers(service, conflicts), conflicts };
+    return this.#end(service, conflicts);
   }
 
   #begin(): void {
     // V8 makes a new table for a Map that is cleared, even if it is empty.
     if (this.#before.size > 0) this.#before.clear();
+    this.#rangeChanges = this.#changedRanges.count;
   }
 
   /** The key of the Service that owns the frontend; undefined = none. */
@@ -314,8 +315,9 @@ export class FrontendOwners {
 
   /** The frontend of a claim as its owner has it. */
   #owned(key: ClaimKey, claim: Claim): Frontend {
-    const isInRange = this.#rangeWith(key, claim) !== undefined;
-    return isInRange ? { ...claim.frontend, isInRange } : claim.frontend;
+    const { frontend } = claim;
+    const isInRange = this.#rangeWith(key, claim) === undefined ? undefined : true;
+    return frontend.isInRange === isInRange ? frontend : { ...frontend, isInRange };
   }
 
   /** What blocks the claim to a frontend: a range of ports, or at an address of the node. */
@@ -339,12 +341,15 @@ export class FrontendOwners {
   /** Records the owner of the frontend. Returns whether it is the claim's Service. */
   #owns(key: ClaimKey, claim: Claim, conflicts: Conflict[]): boolean {
     const isOwner = this.#ownerAt(key) === claim;
-    const owner = isOwner ? undefined : this.#betterThan(key, claim);
-    if (owner !== undefined && owner !== claim.lostTo) {
-      conflicts.push({ loser: claim.servicePort, frontend: claim.frontend, holder: owner });
-    }
-    claim.lostTo = owner;
+    this.#lose(claim, isOwner ? undefined : this.#betterThan(key, claim), conflicts);
     return isOwner;
+  }
+
+  #lose(claim: Claim, holder: string | undefined, conflicts: Conflict[]): void {
+    if (holder !== undefined && holder !== claim.lostTo) {
+      conflicts.push({ loser: claim.servicePort, frontend: claim.frontend, holder });
+    }
+    claim.lostTo = holder;
   }
 
   /** Records a claim. Returns true if nothing can block it. */
@@ -353,12 +358,12 @@ export class FrontendOwners {
     if (frontend.address === undefined) this.#rememberNear(String(key));
     if (near !== undefined && !isKeeper(near)) add(this.#near, near, key);
     const known = this.#claims.get(key);
-    if (frontend.lastPort !== undefined) this.#changeRange(key, known, claim);
-    this.#index(key, claim);
+    if (known === undefined && frontend.lastPort !== undefined) this.#ranges += 1;
     if (known === undefined || isOwn(known, claimant.key)) {
       const isFree = near === undefined && this.#rangeWith(key, claim) === undefined;
       claim.lostTo = isFree ? undefined : known?.lostTo;
       this.#claims.set(key, claim);
+      this.#changedRanges.note(known, claim);
       return isFree;
     }
     this.#remember(key);
@@ -367,37 +372,6 @@ export class FrontendOwners {
     contest.set(claim);
     this.#claims.set(key, contest);
     return false;
-  }
-
-  /** The owners of ports in a range may change, unless the Service has this claim to it already. */
-  #changeRange(key: ClaimKey, claims: Claims | undefined, next: Claim): void {
-    const { claimant, frontend } = next;
-    const had = claimOf(claims, claimant.key);
-    if (claims === undefined) this.#ranges += 1;
-    const { lastPort, port } = had?.frontend ?? {};
-    const isSame = had !== undefined && compare(had, next) === 0;
-    if (isSame && port === frontend.port && lastPort === frontend.lastPort) return;
-    for (const one of had === undefined ? [frontend] : [had.frontend, frontend]) {
-      this.#rememberRange(key, one);
-    }
-  }
-
-  #rememberRange(at: ClaimKey, range: Frontend): void {
-    this.#contests += 1;
-    if (this.#singles === undefined) {
-      this.#singles = new Map();
-      for (const [key, claims] of this.#claims) {
-        for (const one of claims ? claimsIn(claims) : []) this.#index(key, one);
-      }
-    }
-    for (const key of this.#singles.get(at) ?? []) {
-      if (hasPort(range, firstOf(this.#claims.get(key)!).frontend.port)) this.#remember(key);
-    }
-  }
-
-  #index(key: ClaimKey, claim: Claim): void {
-    if (this.#singles === undefined || !isSingle(claim.frontend)) return;
-    add(this.#singles, rangeAt(key, claim), key);
   }
 
   #withdrawAllBut(desired: ReadonlyMap<ClaimKey, Claim>, service: string): void {
@@ -418,10 +392,6 @@ export class FrontendOwners {
     const claims = this.#claims.get(key)!;
     const { frontend, servicePort } = claimOf(claims, service)!;
     if (frontend.address === undefined) this.#rememberNear(String(key));
-    if (frontend.lastPort !== undefined) {
-      this.#rememberRange(key, frontend);
-      if (!(claims instanceof Contest)) this.#ranges -= 1;
-    }
     if (claims instanceof Contest) {
       this.#remember(key);
       claims.remove(service);
@@ -429,8 +399,8 @@ export class FrontendOwners {
       return;
     }
     this.#claims.delete(key);
-    if (this.#singles !== undefined)
-      remove(this.#singles, rangeAt(key, { frontend, servicePort }), key);
+    if (frontend.lastPort !== undefined) this.#ranges -= 1;
+    this.#changedRanges.note(claims, undefined);
     if (this.#near.size === 0) return;
     remove(this.#near, nodePortClaim(familyOf(key), servicePort.protocol, frontend.port), key);
   }
@@ -454,8 +424,8 @@ export class FrontendOwners {
   /** The owner of the frontend may change. */
   #remember(key: ClaimKey): void {
     if (this.#before.has(key)) return;
-    const owner = this.#ownerAt(key);
-    this.#before.set(key, [owner, owner && this.#owned(key, owner)]);
+    const owner = givenIn(this.#claims.get(key));
+    this.#before.set(key, [owner, owner?.frontend]);
   }
 
   /** The owner of a node port may change, or that of a health-check node port. */
@@ -463,61 +433,67 @@ export class FrontendOwners {
     for (const key of this.#near.get(nodePort) ?? []) this.#remember(key);
   }
 
-  /** The changes of owners, except those of `service`. */
+  /** The changes of owners, except those of `service`; `late`: those to be set again. */
+  #end(service: string, conflicts: Conflict[], late = noServices): Omit<Ownership, 'forwardings'> {
+    const transfers = this.#before.size === 0 ? noTransfers : this.#transfers(service, conflicts);
+    const isSame = this.#changedRanges.count === this.#rangeChanges;
+    return { transfers, conflicts, affected: isSame ? late : this.#affected(late) };
+  }
+
   #transfers(service: string, conflicts: Conflict[]): readonly Transfer[] {
-    if (this.#before.size === 0) return noTransfers;
-    const transfers = new Transfers(service);
+    const all: Gathered = { IPv4: new Map(), IPv6: new Map() };
     for (const [key, [from, had]] of this.#before) {
       const to = this.#ownerAt(key);
       const has = to && this.#owned(key, to);
+      this.#changedRanges.note(from, to);
       const isSame = from?.claimant.key === to?.claimant.key;
       if (isSame && had?.isInRange === has?.isInRange) continue;
-      if (from !== undefined && from.claimant.key !== service) this.#owns(key, from, conflicts);
-      if (to !== undefined) to.lostTo = undefined;
-      transfers.add(familyOf(key), from, to && { ...to, frontend: has! });
+      // What the Service itself has was decided with its claims.
+      if (from !== undefined && from.claimant.key !== service) {
+        gather(all, familyOf(key), from).lost.add(frontendKey(had!));
+        this.#owns(key, from, conflicts);
+      }
+      if (to !== undefined && to.claimant.key !== service) {
+        gather(all, familyOf(key), to).gained.push(has!);
+        to.frontend = has!;
+        to.lostTo = undefined;
+      }
     }
-    return transfers.all();
+    return [...all.IPv4.values(), ...all.IPv6.values()];
+  }
+
+  *#affected(late: Iterable<string | undefined>): Ownership['affected'] {
+    yield* late;
+    yield* this.#changedRanges.affected(this.#claims, (key) => this.#misplaced(key));
+  }
+
+  /** Who has the frontend and who should have it, if that, or what it has, differs. */
+  #misplaced(key: ClaimKey): readonly string[] {
+    const given = givenIn(this.#claims.get(key));
+    const owner = this.#ownerAt(key);
+    if (given === owner && (owner && this.#owned(key, owner)) === given?.frontend) return [];
+    return [given, owner].flatMap((one) => one?.claimant.key ?? []);
   }
 }
 
 const noKeys: readonly ClaimKey[] = [];
 const noTransfers: readonly Transfer[] = [];
 const noConflicts: readonly Conflict[] = [];
-const noPairs: Compared['same'] = [];
+const noServices: Ownership['affected'] = [];
+const noPairs: Compared['only'] = [];
 
-/** Collects transfers between Forwardings of Services other than `but`. */
-class Transfers {
-  readonly #but: string;
-  readonly #of = { IPv4: new Map<ServicePortName, Gathered>(), IPv6: new Map() } as const;
+type Gathering = Transfer & { readonly lost: Set<FrontendKey>; readonly gained: Frontend[] };
+type Gathered = Readonly<Record<Family, Map<ServicePortName, Gathering>>>;
 
-  constructor(but: string) {
-    this.#but = but;
-  }
-
-  add(family: Family, from: Claim | undefined, to: Claim | undefined): void {
-    if (from !== undefined) this.#gather(family, from)?.lost.add(frontendKey(from.frontend));
-    if (to !== undefined) this.#gather(family, to)?.gained.push(to.frontend);
-  }
-
-  all(): readonly Transfer[] {
-    return [...this.#of.IPv4.values(), ...this.#of.IPv6.values()];
-  }
-
-  #gather(
-    family: Family,
-    { claimant: { key: service }, servicePort }: Claim,
-  ): Gathered | undefined {
-    if (service === this.#but) return undefined;
-    const known = this.#of[family].get(servicePort);
-    if (known !== undefined) return known;
-    const forwarding = forwardingKey(servicePort);
-    const made = { service, family, forwarding, lost: new Set<FrontendKey>(), gained: [] };
-    this.#of[family].set(servicePort, made);
-    return made;
-  }
+/** The transfer that is collected of the Forwarding with the claim. */
+function gather(all: Gathered, family: Family, { claimant, servicePort }: Claim): Gathering {
+  const known = all[family].get(servicePort);
+  if (known !== undefined) return known;
+  const [{ key: service }, forwarding] = [claimant, forwardingKey(servicePort)];
+  const made = { service, family, forwarding, lost: new Set<FrontendKey>(), gained: [] };
+  all[family].set(servicePort, made);
+  return made;
 }
-
-type Gathered = Transfer & { readonly lost: Set<FrontendKey>; readonly gained: Frontend[] };
 
 /** The Forwarding after the transfer. */
 export function transferred(forwarding: Forwarding, { lost, gained }: Transfer): Forwarding {
@@ -533,6 +509,7 @@ class DesiredClaims {
   readonly claims = new Map<ClaimKey, Claim>();
   /** Frontends that another port of the Service has. */
   readonly duplicates: Frontend[] = [];
+  #added = 0;
   readonly #claimant: Claimant;
   readonly #sockets: NodeSockets;
   /** Those that something may block. */
@@ -543,10 +520,12 @@ class DesiredClaims {
     this.#sockets = sockets;
   }
 
-  add({ family, frontends, servicePort }: Forwarding): void {
+  *add({ family, frontends, servicePort }: Forwarding): Generator<undefined> {
     const claimant = this.#claimant;
     const { protocol } = servicePort;
     for (const frontend of frontends) {
+      this.#added += 1;
+      if (this.#added % comparedLeast === 0) yield;
       const key = claimKey(family, protocol, frontend);
       if (this.claims.has(key)) {
         this.duplicates.push(frontend);
@@ -571,19 +550,27 @@ class DesiredClaims {
   }
 }
 
+/** What the claim to a port gets where a range of another Service has it, too. */
+function within(range: Claim, claim: Claim): Frontend | undefined {
+  return compare(range, claim) < 0 ? undefined : { ...claim.frontend, isInRange: true };
+}
+
 /** With other frontends instead of these, or none. */
-function withOthers(
+function* withOthers(
   forwardings: readonly Forwarding[],
   others: ReadonlyMap<Frontend, Frontend | undefined>,
-) {
+): Generator<undefined, readonly Forwarding[]> {
   if (others.size === 0) return forwardings;
-  return forwardings.map((forwarding) => {
-    if (!forwarding.frontends.some((one) => others.has(one))) return forwarding;
+  const all: Forwarding[] = [];
+  for (const forwarding of forwardings) {
+    if (all.length % claimsAStep === claimsAStep - 1) yield;
+    const isOther = forwarding.frontends.some((one) => others.has(one));
     const frontends = forwarding.frontends.flatMap((one) => {
       return (others.has(one) ? others.get(one) : one) ?? [];
     });
-    return { ...forwarding, frontends };
-  });
+    all.push(isOther ? { ...forwarding, frontends } : forwarding);
+  }
+  return all;
 }
 
 function add<K, V>(sets: Map<K, Set<V>>, key: K, value: V): void {

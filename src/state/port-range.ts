@@ -8,13 +8,16 @@ import { madeAt } from '../net/made-at.ts';
 import type { DealingHere } from './deal.ts';
 import type { Forwarding, Frontend, Service, ServicePort } from './types.ts';
 
+/** One port, or a range of them. */
+export type Ports = Pick<Frontend, 'port' | 'lastPort'>;
+
 /** Whether the port is at the beginning of its Service's range. */
 export function beginsRange({ portRange }: Service, { port }: Pick<ServicePort, 'port'>): boolean {
   return portRange?.first === port;
 }
 
 /** Whether packets to this port of the frontend's address are for the frontend. */
-export function hasPort({ port, lastPort = port }: Frontend, one: number): boolean {
+export function hasPort({ port, lastPort = port }: Ports, one: number): boolean {
   return one >= port && one <= lastPort;
 }
 

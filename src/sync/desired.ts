@@ -117,6 +117,10 @@ export class Desired {
         next[record.family] = cause;
       }
       if (isOfOthers(owned)) yield* this.#report(owned, cause);
+      for (const other of owned.affected) {
+        if (other === undefined) yield;
+        else state.touch(other);
+      }
     } catch (error) {
       this.#unresolvable(name, error as Error);
     }

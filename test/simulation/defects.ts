@@ -199,8 +199,8 @@ export const defects: readonly Defect[] = [
   {
     name: 'a frontend that a Service leaves passes to no other',
     file: 'state/frontend-owners.ts',
-    from: 'return { transfers: this.#transfers(service, conflicts), conflicts };',
-    to: 'return { transfers: noTransfers, conflicts };',
+    from: 'return this.#end(service, conflicts);',
+    to: 'return { ...this.#end(service, conflicts), transfers: noTransfers };',
   },
   {
     name: 'a frontend that passes to another Service is not written for that',

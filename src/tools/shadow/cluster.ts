@@ -4,7 +4,7 @@ import { NodeFacts } from '../../host/node-facts.ts';
 import type { Environment, ModeFacts } from '../../modes/mode.ts';
 import type { Address, Family } from '../../net/address.ts';
 import type { Change, Resource, Taken } from '../../state/change.ts';
-import { FrontendOwners, type Transfer, transferred } from '../../state/frontend-owners.ts';
+import { FrontendOwners, type Ownership, transferred } from '../../state/frontend-owners.ts';
 import { NamespaceShares } from '../../state/namespace-shares.ts';
 import { resolve } from '../../state/resolve.ts';
 import { finish } from '../../state/steps.ts';
@@ -84,18 +84,17 @@ export class ShadowCluster {
     for (const other of this.#shares.count(key, service, slices)) this.state.touch(other);
     if (service === undefined) {
       this.#forwardings.delete(key);
-      this.#transfer(this.#owners.release(key).transfers);
+      this.#transfer(this.#owners.release(key));
       return;
     }
     const desired = resolve(service, slices, context);
-    const { forwardings, transfers } = finish(
-      this.#owners.set(service, desired, context.nodeSockets),
-    );
-    this.#forwardings.set(key, forwardings);
-    this.#transfer(transfers);
+    const owned = finish(this.#owners.set(service, desired, context.nodeSockets));
+    this.#forwardings.set(key, owned.forwardings);
+    this.#transfer(owned);
   }
 
-  #transfer(transfers: readonly Transfer[]): void {
+  #transfer({ affected, transfers }: Omit<Ownership, 'forwardings'>): void {
+    for (const other of affected) if (other !== undefined) this.state.touch(other);
     for (const transfer of transfers) {
       const { family, forwarding, service } = transfer;
       const all = this.#forwardings.get(service) ?? [];

@@ -2,10 +2,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { formatFrontend } from '../../../src/state/conflict.ts';
-import { FrontendOwners, type Transfer, transferred } from '../../../src/state/frontend-owners.ts';
+import { FrontendOwners, type Ownership, transferred } from '../../../src/state/frontend-owners.ts';
 import { keysOf, type NodeSockets } from '../../../src/state/node-sockets.ts';
 import { resolve } from '../../../src/state/resolve.ts';
-import type { Forwarding, Service } from '../../../src/state/types.ts';
+import type { Forwarding, Frontend, Service } from '../../../src/state/types.ts';
 import { address, http, service } from './build.ts';
 
 const addresses = ['10.0.0.1', '10.0.0.2', '10.0.0.3'];
@@ -28,11 +28,14 @@ const anyService: fc.Arbitrary<Service> = fc
     externalTrafficPolicy: fc.constant('Local' as const),
     type: fc.constant('LoadBalancer' as const),
     port: fc.constantFrom(80, 30000),
+    /** From its first port on. */
+    range: fc.constantFrom(0, 0, 1, 29_920),
     nodePorts: fc.constantFrom([0], [30000], [30001], [0, 30000], [30000, 30001]),
   })
-  .map(({ nodePorts, port, ...fields }) =>
+  .map(({ nodePorts, port, range, ...fields }) =>
     service({
       ...fields,
+      portRange: range === 0 ? undefined : { first: port, last: port + range },
       ports: nodePorts.map((nodePort, i) => ({ ...http, name: `p${i}`, port: port + i, nodePort })),
     }),
   );
@@ -50,9 +53,14 @@ function resolved(of: Service): Forwarding[] {
 function texts(forwardings: readonly Forwarding[]): Map<string, string> {
   return new Map(
     forwardings.flatMap((forwarding) =>
-      forwarding.frontends.map((frontend) => [formatFrontend('TCP', frontend), frontend.kind]),
+      forwarding.frontends.map((frontend) => [textOf(frontend), frontend.kind]),
     ),
   );
+}
+
+/** An address has one range. */
+function textOf(frontend: Frontend): string {
+  return formatFrontend('TCP', frontend).replace(/:\d+-\d+$/, ':range');
 }
 
 /**
@@ -84,7 +92,10 @@ class Sync {
         this.begun.set(name, this.refresh(name));
       }
       const [job] = this.begun;
-      if (job === undefined) return;
+      if (job === undefined) {
+        this.expectOwnersAreRight();
+        return;
+      }
       const { done } = job[1].next();
       this.begun.delete(job[0]);
       if (!done) this.begun.set(...job);
@@ -95,16 +106,15 @@ class Sync {
     const of = this.services.get(name);
     if (of === undefined) {
       this.owned.delete(name);
-      this.apply(this.owners.release(`ns/${name}`).transfers);
+      yield* this.apply(this.owners.release(`ns/${name}`));
     } else {
       const ownership = yield* this.owners.set(of, resolved(of), sockets);
       this.owned.set(name, ownership.forwardings);
-      this.apply(ownership.transfers);
+      yield* this.apply(ownership);
     }
-    this.expectOwnersAreRight();
   }
 
-  apply(transfers: readonly Transfer[]): void {
+  *apply({ affected, transfers }: Omit<Ownership, 'forwardings'>): Generator<undefined> {
     for (const transfer of transfers) {
       const name = transfer.service.slice('ns/'.length);
       const { family, forwarding } = transfer;
@@ -116,6 +126,11 @@ class Sync {
         all.map((one) => (isIts(one) ? transferred(one, transfer) : one)),
       );
     }
+    this.expectNobodyShares();
+    for (const one of affected) {
+      yield;
+      if (one !== undefined) this.queue.add(one.slice('ns/'.length));
+    }
   }
 
   get written(): Map<string, Map<string, string>> {
@@ -124,14 +139,24 @@ class Sync {
 
   /** Each frontend has the owner that the table names, and no other. */
   expectOwnersAreRight(): void {
-    this.expectNobodyShares();
     for (const [name, forwardings] of this.owned) {
       for (const { family, frontends, servicePort } of forwardings) {
         for (const frontend of frontends) {
+          expect(frontend.isInRange, textOf(frontend)).toBe(this.isInRange(name, frontend));
           expect(this.owners.ownerOf(family, servicePort.protocol, frontend)).toBe(`ns/${name}`);
         }
       }
     }
+  }
+
+  /** Whether the range of another Service has the port, too. */
+  isInRange(name: string, { address, lastPort, port }: Frontend): true | undefined {
+    if (address === undefined || lastPort !== undefined) return undefined;
+    const has = (one: Frontend): boolean =>
+      one.address?.key === address.key && port >= one.port && port <= (one.lastPort ?? 0);
+    const others = [...this.owned].filter(([other]) => other !== name);
+    const isIn = others.some(([, all]) => all.some(({ frontends }) => frontends.some(has)));
+    return isIn || undefined;
   }
 
   /** A ClusterIP that is the node's own address has precedence without further facts. */
@@ -171,7 +196,19 @@ function takenAtTheNode(services: readonly Service[]): Map<string, Set<string>> 
 function bestHolders(all: Iterable<Service>): Map<string, string> {
   const services = [...all];
   const taken = takenAtTheNode(services);
+  const ranges = bestClaims(services, (_, text, kind) => {
+    return kind === 'clusterIP' || text !== `TCP ${nodeAddress}:range`;
+  });
+  const isTaken = (of: Service, text: string, kind: string): boolean => {
+    const range = ranges.get(text.replace(/:\d+$/, ':range'));
+    const { first, last } = range?.of.portRange ?? { first: 0, last: 0 };
+    const at = Number(text.split(':').at(-1));
+    const isIn = at >= first && at <= last && range!.of !== of;
+    return isIn && isBetter(range!, { of, kind });
+  };
   const mayHave = (of: Service, text: string, kind: string, port: string): boolean => {
+    if (text.endsWith(':range')) return ranges.get(text)?.of === of;
+    if (isTaken(of, text, kind)) return false;
     if (kind === 'clusterIP') return true;
     if ([...(taken.get(text) ?? [])].some((name) => name !== of.name)) return false;
     // Another port of the Service has it as its node port.
@@ -182,16 +219,20 @@ function bestHolders(all: Iterable<Service>): Map<string, string> {
   return bestOfAll(services, mayHave);
 }
 
-function bestOfAll(
-  services: readonly Service[],
-  mayHave: (of: Service, text: string, kind: string, port: string) => boolean,
-): Map<string, string> {
+type MayHave = (of: Service, text: string, kind: string, port: string) => boolean;
+
+function bestOfAll(services: readonly Service[], mayHave: MayHave): Map<string, string> {
+  const best = bestClaims(services, mayHave);
+  return new Map([...best].map(([text, { of }]) => [text, of.name]));
+}
+
+function bestClaims(services: readonly Service[], mayHave: MayHave) {
   const best = new Map<string, { of: Service; kind: string }>();
   for (const of of services) {
     const first = new Map<string, { kind: string; port: string }>();
     for (const { frontends, servicePort } of resolved(of)) {
       for (const frontend of frontends) {
-        const text = formatFrontend('TCP', frontend);
+        const text = textOf(frontend);
         if (!first.has(text)) first.set(text, { kind: frontend.kind, port: servicePort.port });
       }
     }
@@ -201,7 +242,7 @@ function bestOfAll(
       if (other === undefined || isBetter({ of, kind }, other)) best.set(text, { of, kind });
     }
   }
-  return new Map([...best].map(([text, { of }]) => [text, of.name]));
+  return best;
 }
 
 const kinds = ['clusterIP', 'loadBalancerIP', 'nodePort', 'externalIP'];
