@@ -257,8 +257,8 @@ function readRuleOf(found: IptablesObservation, table: TableName, record: Reply)
   const from = { table, chain };
   found.add(from, { handle, expressions: bytes });
   if (found.part.has(table, chain)) return;
-  const target = jumpTarget(bytes);
-  if (target === undefined || !found.part.has(table, target)) return;
+  const target = jumpTarget(bytes) ?? '';
+  if (!found.part.has(table, target)) return;
   found.refer({ handle, expressions: bytes, from, to: { table, chain: target } });
 }
 

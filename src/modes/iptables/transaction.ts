@@ -57,10 +57,10 @@ export class Transaction {
   /** Ops that answer with the rule that they delete: op → the rule. */
   readonly #goneRules = new Map<number, OldRule>();
   readonly #busy: Set<string>;
-  readonly #countsTraffic: boolean;
+  readonly #countsTraffic: boolean | undefined;
 
   /** Chains that the kernel refuses to delete are added to `busy`, by `chainId`. */
-  constructor(family: Family, busy = new Set<string>(), countsTraffic = false) {
+  constructor(family: Family, busy = new Set<string>(), countsTraffic?: boolean) {
     this.#family = family;
     this.#busy = busy;
     this.#countsTraffic = countsTraffic;

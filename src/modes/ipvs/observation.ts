@@ -34,7 +34,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
   link = false;
   /** Addresses of our link, by `binary`. */
   addresses: ReadonlyMap<string, Uint8Array> = new Map();
-  timeouts: IPVSTimeouts = { tcpSeconds: 0, tcpFinSeconds: 0, udpSeconds: 0 };
+  timeouts: Partial<IPVSTimeouts> = {};
   /** Verdicts of `firewall-ips` in nft's words, by frontend. */
   readonly firewalls = new Map<string, string>();
   readonly #taken = new Set<string>();

@@ -205,7 +205,7 @@ export class ServiceWriter {
     if (chain !== undefined) {
       first.to('add', 'firewall-ips', owner).verdict(key, VERDICT.goto, chain);
     }
-    drift[was === undefined ? 'missing' : is === undefined ? 'unwanted' : 'wrong'] += 1;
+    drift[was === undefined ? 'missing' : 'wrong'] += 1;
   }
 
   #servers(

@@ -63,7 +63,7 @@ export class LocalhostListeners {
   }
 
   /**
-   * An engine starts. With `isReported` it reports all that is in force again, until `upToDate`:
+   * An engine starts. With `isReported` it reports all that is in force again, until `settled`:
    * listeners stay until then. Otherwise all sockets of the family are closed.
    */
   begin(family: Family, isReported: boolean): void {
@@ -78,13 +78,12 @@ export class LocalhostListeners {
   follower(config: Config) {
     return {
       changed: (...change: [Forwarding | undefined, Forwarding | undefined]): void =>
-        this.changed(config, ...change),
-      settled: (): void => this.upToDate(config.family),
+        this.#changed(config, ...change),
+      settled: (): void => this.#settled(config.family),
     };
   }
 
-  /** See `ForwardingFollower.changed`. */
-  changed(config: Config, previous: Forwarding | undefined, next: Forwarding | undefined): void {
+  #changed(config: Config, previous: Forwarding | undefined, next: Forwarding | undefined): void {
     this.#sockets.changed(previous, next);
     const before = previous === undefined ? [] : frontendsOf(previous, config);
     const after = next === undefined ? [] : frontendsOf(next, config);
@@ -104,7 +103,7 @@ export class LocalhostListeners {
   }
 
   /** All that is in force in this family has been reported. */
-  upToDate(family: Family): void {
+  #settled(family: Family): void {
     for (const id of this.#stale) {
       if (this.#desired.get(id)?.frontend.address.family === family) this.#forget(id);
     }

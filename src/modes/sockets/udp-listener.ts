@@ -22,7 +22,6 @@ export class UDPListener implements Listener {
   readonly #socket: Socket;
   /** By address and port of the client. */
   readonly #flows = new Map<string, UDPFlow>();
-  #isOpen = true;
 
   private constructor(balancer: Balancer, shared: Shared) {
     this.#balancer = balancer;
@@ -61,8 +60,6 @@ export class UDPListener implements Listener {
   }
 
   close(): void {
-    if (!this.#isOpen) return;
-    this.#isOpen = false;
     this.#balancer.close();
     for (const flow of this.#flows.values()) flow.end();
     this.#socket.close();
@@ -92,7 +89,7 @@ export class UDPListener implements Listener {
       queue,
       answered: (message) => {
         // Source port 0 says that there is nowhere to answer to; Node.js throws for it.
-        if (!this.#isOpen || port === 0) return;
+        if (port === 0) return;
         // An answer that could not be sent is lost.
         queue.send(message.length, (sent) => this.#socket.send(message, port, address, sent));
       },

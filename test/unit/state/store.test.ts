@@ -20,6 +20,7 @@ describe('the dirty Services', () => {
     state.touch('ns/web');
     state.touch('ns/nobody');
     expect(takeChanged(state)).toEqual(['ns/web']);
+    expect(state.machines.size).toBe(0);
   });
 
   it('are returned in parts, the longest waiting first', () => {

@@ -33,7 +33,7 @@ const stories: Readonly<Record<string, (family: Family) => Served>> = {
     everyKind(family, local),
     endpoints(family, { [away]: ready }),
   ],
-  'no-endpoints': (family) => [everyKind(family)],
+  'no-endpoints': (family) => [everyKind(family, { endings: { endAfterMs: 1000 } })],
   'session-affinity': (family) => [
     everyKind(family, { externalTrafficPolicy: 'Local', affinityTimeoutSeconds: 10800 }),
     endpoints(family, both),

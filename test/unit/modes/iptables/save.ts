@@ -18,16 +18,22 @@ const behind = /this must be the last rule|--dport \d+:/;
 
 /**
  * The same for rulesets that packets take for the same: where the order of rules does not matter
- * they are sorted, but for those behind the others: of ranges of ports, and the way to node ports.
+ * they are sorted, but those behind the others stay there: of ranges of ports, and the way to node
+ * ports.
  */
 export function meaning(kernel: FakeKernel, family: Family): string {
   return tableNames
     .map((table) =>
       tableText(kernel, family, table, (lines, { name, base }) => {
         if (base === undefined && !unordered.has(`${table} ${name}`)) return lines;
-        const end = lines.findIndex((line) => behind.test(line));
-        const cut = end < 0 ? lines.length : end;
-        return [...lines.slice(0, cut).sort(), ...lines.slice(cut).sort()];
+        const runs: string[][] = [];
+        let wasBehind: boolean | undefined;
+        for (const line of lines) {
+          if (behind.test(line) !== wasBehind) runs.push([]);
+          wasBehind = behind.test(line);
+          runs.at(-1)!.push(line);
+        }
+        return runs.flatMap((run) => run.sort());
       }),
     )
     .join('');

@@ -11,6 +11,8 @@ type Options = Partial<ConstructorParameters<typeof Stage>[0]>;
 const [here, away] = ['10.244.0.5', '10.244.1.6'];
 const both = endpoints('IPv4', { [away]: ready, [here]: readyLocal });
 const far = endpoints('IPv4', { [away]: ready });
+/** And with session affinity. */
+const ending = { endings: { endAfterMs: 1000 }, affinityTimeoutSeconds: 60 };
 const local = { internalTrafficPolicy: 'Local', externalTrafficPolicy: 'Local' } as const;
 
 async function played(options: Options, ...served: Parameters<Stage['play']>): Promise<FakeKernel> {
@@ -41,7 +43,7 @@ it.each<[string, Options]>([
 it.each<[string, ...Parameters<Stage['play']>[0]]>([
   ['every-kind', everyKind('IPv4', { loadBalancerSourceRanges: ['192.0.0.0/8'] }), both],
   ['policy-local', everyKind('IPv4', { ...local, healthCheckNodePort: 31_000 }), both],
-  ['policy-local-elsewhere', everyKind('IPv4', { ...local, affinityTimeoutSeconds: 60 }), far],
+  ['policy-local-elsewhere', everyKind('IPv4', { ...local, ...ending }), far],
   ['no-endpoints', everyKind('IPv4')],
 ])('elements, virtual services and addresses of %s', async (name, ...served) => {
   const kernel = await played({}, served);

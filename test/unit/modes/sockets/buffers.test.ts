@@ -1,8 +1,10 @@
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { loadAddon } from '../../../../src/kernel/addon.ts';
 import type { NoRoom } from '../../../../src/modes/sockets/bounds.ts';
 import { Buffers } from '../../../../src/modes/sockets/buffers.ts';
+import { quiet } from '../../sync/double.ts';
 import { turnsUntil } from '../../turns.ts';
 import { frontend, host, pool } from './peers.ts';
 
@@ -13,18 +15,17 @@ const memory = 64 * mebibyte;
 /** A socket without a descriptor. Its peer does not read: `bytes` wait to be written. */
 class Stalled extends EventEmitter {
   readonly readableLength = 0;
-  readonly writableLength: number;
-  readonly #asked: () => void;
+  writableLength: number;
+  readonly #asked: () => boolean;
 
-  constructor(bytes: number, asked: () => void = () => {}) {
+  constructor(bytes: number, asked = () => true) {
     super();
     this.writableLength = bytes;
     this.#asked = asked;
   }
 
   isPaused(): boolean {
-    this.#asked();
-    return true;
+    return this.#asked();
   }
 
   resetAndDestroy(): void {
@@ -33,8 +34,12 @@ class Stalled extends EventEmitter {
 }
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-  onTestFinished(() => void vi.useRealTimers());
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
+  const spy = vi.spyOn(performance, 'now').mockImplementation(() => Date.now());
+  onTestFinished(() => {
+    spy.mockRestore();
+    vi.useRealTimers();
+  });
 });
 
 /** Until it holds after one of the looks, which are due at their times. */
@@ -48,8 +53,14 @@ async function looked(holds: () => boolean): Promise<void> {
 
 const served = [1, 2].map((n) => frontend(host(46, n), pool(host(46, 9))));
 
-function stalled(buffers: Buffers, client: string, bytes: number, of = served[0]!): Stalled {
-  const socket = new Stalled(bytes);
+function stalled(
+  buffers: Buffers,
+  client: string,
+  bytes: number,
+  of = served[0]!,
+  asked?: () => boolean,
+): Stalled {
+  const socket = new Stalled(bytes, asked);
   buffers.watch({ frontend: of, client }).add(socket as unknown as Socket);
   return socket;
 }
@@ -92,29 +103,78 @@ describe('the bytes in buffers', () => {
     await looked(() => buffers.used === 5);
   });
 
-  it('are counted in slices, between which the event loop serves others', async () => {
+  it('are counted in slices, for no more than a fiftieth of the time', async () => {
     const buffers = new Buffers(memory, () => {});
-    let turn = 0;
+    const startMs = performance.now();
+    const askedMs: number[] = [];
     const perTurn = new Map<number, number>();
-    // To ask one takes 20 µs at least, and a slice is 2 ms.
-    const asked = (): void => {
-      const endMs = performance.now() + 0.02;
-      while (performance.now() < endMs);
+    let turn = 0;
+    // To ask one takes a millisecond, and a slice is 2 ms, of which each eighth knows.
+    const asked = (): boolean => {
+      askedMs.push(performance.now() - startMs);
       perTurn.set(turn, (perTurn.get(turn) ?? 0) + 1);
+      vi.advanceTimersByTime(1);
+      return true;
     };
-    const count = 1000;
-    for (let i = 0; i < count; i += 1) {
-      const watch = buffers.watch({ frontend: served[i % 2]!, client: String(i) });
-      watch.add(new Stalled(1, asked) as unknown as Socket);
-    }
+    const count = 40;
+    for (let i = 0; i < count; i += 1) stalled(buffers, String(i), 1, served[i % 2], asked);
     let isOver = false;
     const next = (): void => {
       turn += 1;
       if (!isOver) setImmediate(next);
     };
     next();
-    await looked(() => buffers.used === count);
+    await looked(() => askedMs.length === 2 * count);
     isOver = true;
-    expect(Math.max(...perTurn.values())).toBeLessThan(120);
+    expect(Math.max(...perTurn.values())).toBe(8);
+    expect([askedMs[0], askedMs[count]]).toEqual([100, 100 + count + 50 * count]);
+  });
+
+  it('are counted early when a quarter of what a client may have has moved', () => {
+    const buffers = new Buffers(memory, () => {});
+    const watch = buffers.watch({ frontend: served[0]!, client: 'a' });
+    watch.add(new Stalled(5) as unknown as Socket);
+    watch.moved(mebibyte / 2);
+    vi.advanceTimersByTime(1);
+    expect(buffers.used).toBe(0);
+    watch.moved(1);
+    vi.advanceTimersByTime(1);
+    expect(buffers.used).toBe(5);
+  });
+
+  it.each([
+    [16_384, 1],
+    [16_385, 2],
+  ])('are looked at again where more than a little waits: %i bytes', async (bytes, looks) => {
+    const buffers = new Buffers(memory, () => {});
+    let asked = 0;
+    stalled(buffers, 'a', bytes, served[0], () => {
+      asked += 1;
+      return false;
+    });
+    await looked(() => buffers.used === bytes);
+    await quiet();
+    vi.advanceTimersByTime(100);
+    expect(asked).toBe(looks);
+  });
+
+  it('get a limit where much is held, and a wider one if that is four times as wide', async () => {
+    const limits: number[] = [];
+    const spy = vi.spyOn(loadAddon(), 'limitBuffers');
+    spy.mockImplementation((_, bytes) => void limits.push(bytes));
+    onTestFinished(() => spy.mockRestore());
+    const buffers = new Buffers(memory, () => {});
+    const each = 300 * 1024;
+    const all = [1, 2, 3, 4].map(() => stalled(buffers, 'a', each));
+    const hold = async (count: number, first: number): Promise<number[]> => {
+      for (const gone of all.splice(count)) gone.resetAndDestroy();
+      all[0]!.writableLength = first;
+      await looked(() => buffers.used === first + (count - 1) * each);
+      await quiet();
+      return limits.splice(0);
+    };
+    expect(await hold(4, each)).toEqual(Array(4).fill(32_768));
+    expect(await hold(2, 800 * 1024)).toEqual([]);
+    expect(await hold(1, 1200 * 1024)).toEqual([131_072]);
   });
 });

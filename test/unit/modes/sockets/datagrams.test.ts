@@ -36,6 +36,7 @@ describe('datagrams that wait', () => {
     expect(sends(datagrams, third, 'e')).toBe(0);
     expect(datagrams.dropped.all).toBe(100);
     expect(datagrams.used).toBe(datagrams.max.all);
+    expect(new Datagrams(1024 ** 4).max.all).toBe(64 * 1024 ** 2);
   });
 
   it('make room when the kernel has taken them, and when their flow ends', () => {

@@ -41,7 +41,7 @@ function web(pods: readonly string[], fields: Parameters<typeof service>[0] = {}
 }
 
 async function changed(previous: Forwarding | undefined, next: Forwarding | undefined) {
-  listeners.changed(config, previous, next);
+  listeners.follower(config).changed(previous, next);
   await turnsUntil(() => listeners.idle);
 }
 
@@ -75,6 +75,7 @@ it('node ports on localhost follow changes of a Service', async () => {
   await changed(web([b]), undefined);
   expect(await ask()).toBe('ECONNREFUSED');
   expect(listeners.count('IPv4')).toBe(0);
+  expect(events).toEqual([]);
 });
 
 it('node ports on localhost have endpoints of other nodes, even with policy Local', async () => {
@@ -100,7 +101,7 @@ it('node ports on localhost report a port in use, and open it when it is free', 
   const a = host(33, 1);
   await tcpEndpoint(a);
   const taker = await taking(nodePort);
-  listeners.changed(config, undefined, web([a]));
+  listeners.follower(config).changed(undefined, web([a]));
   await new Promise((resolve) => setImmediate(resolve));
   expect(events).toMatchObject([
     {
@@ -126,10 +127,10 @@ it('node ports on localhost stay open while an engine takes over, and close if i
   listeners.begin('IPv4', true);
   expect(await ask()).toBe(a);
   await changed(undefined, web([a]));
-  listeners.upToDate('IPv4');
+  listeners.follower(config).settled();
   expect(await ask()).toBe(a);
   listeners.begin('IPv4', true);
-  listeners.upToDate('IPv4');
+  listeners.follower(config).settled();
   expect(await ask()).toBe('ECONNREFUSED');
   await changed(undefined, web([a]));
   listeners.begin('IPv6', false);

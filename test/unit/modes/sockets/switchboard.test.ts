@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { rangesOf } from '../../../../src/net/address-ranges.ts';
+import type { Forwarding } from '../../../../src/state/types.ts';
 import { address, cidr } from '../../state/build.ts';
 import { quiet } from '../../sync/double.ts';
 import { turnsUntil } from '../../turns.ts';
@@ -178,6 +179,38 @@ describe('a TCP frontend', () => {
     client.socket.resetAndDestroy();
     await turnsUntil(() => !board.isBusy(address(vip).bytes));
     expect(await askOnce(vip)).toBe(a);
+  });
+});
+
+describe('a connection that the Service does not let stay', () => {
+  it('is reset when its endpoint has gone', async () => {
+    const [vip, a, b] = [host(26, 1), host(26, 2), host(26, 3)];
+    await Promise.all([tcpEndpoint(a), tcpEndpoint(b)]);
+    const board = switchboard();
+    await board.open(frontend(vip, pool(a, b), { isEnding: true }));
+    const clients = Array.from({ length: 4 }, () => new TCPClient(vip));
+    const answers: string[] = [];
+    for (const client of clients) answers.push(await client.ask());
+    const kept = (...hosts: string[]) => {
+      return { family: 'IPv4', key: 'default/web/TCP', endings: { kept: pool(...hosts) } };
+    };
+    board.changed(kept(a, b) as Forwarding, kept(b) as Forwarding);
+    const next = clients.map((client, i) => (answers[i] === a ? client.read() : client.ask()));
+    expect((await Promise.all(next)).sort()).toEqual([b, b, 'reset', 'reset']);
+  });
+
+  it('is reset when it is as old as it may be, a tenth more or less', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const [vip, a] = [host(27, 1), host(27, 2)];
+    await tcpEndpoint(a);
+    await switchboard().open(frontend(vip, pool(a), { maxAgeMs: 1000 }));
+    const client = new TCPClient(vip);
+    expect(await client.ask()).toBe(a);
+    vi.advanceTimersByTime(899);
+    expect(await client.ask()).toBe(a);
+    vi.advanceTimersByTime(201);
+    expect(await client.read()).toBe('reset');
   });
 });
 
