@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { SyncEvent } from '../../../src/sync/events.ts';
 import { isMostlyRefused } from '../../../src/sync/family.ts';
 import { cidr } from '../state/build.ts';
-import { quiet, refusal, ToyKernel, type ToyOp } from './double.ts';
+import { quiet, refusal, type ToyOp } from './double.ts';
 import { started, World, webService } from './world.ts';
 
 const port = (name: string): string => `default/${name}:http/TCP`;
@@ -28,21 +28,6 @@ function delays(world: World): (number | undefined)[] {
 }
 
 describe('a Service that the kernel refuses', () => {
-  it('is reported, and does not block the others', async () => {
-    const world = new World();
-    world.kernel.refuse = refuseService('web-3');
-    world.addServices(0, 10);
-    await world.start();
-    expect(Object.keys(world.forwarded)).toHaveLength(9);
-    expect(world.forwarded).not.toHaveProperty(port('web-3'));
-    expect(world.kinds('quarantined')).toMatchObject([
-      {
-        family: 'IPv4',
-        quarantined: { forwarding: { servicePort: { name: 'web-3', port: 'http' } } },
-      },
-    ]);
-  });
-
   it.each([
     [0, 0, false],
     [1, 1, true],
@@ -125,20 +110,6 @@ describe('a Service that the kernel refuses', () => {
     expect(world.forwarded).not.toEqual(world.wanted);
     expect(world.kinds('restored')).toHaveLength(1);
     expect([...world.sync.quarantined]).toEqual([]);
-  });
-
-  it('does not corrupt what was planned while its batch was in flight', async () => {
-    const world = new World({ batchBytesMax: 300 });
-    world.addServices(0, 20);
-    await world.start();
-    world.kernel.refuse = refuseService('web-1');
-    const { writes } = world.kernel;
-    for (let i = 0; i < 20; i += 1) world.setEndpoints(`web-${i}`, `10.244.9.${i}`);
-    await quiet();
-    const behind = Object.entries(world.wanted).filter(([key, is]) => world.forwarded[key] !== is);
-    expect(behind.map(([key]) => key)).toEqual([port('web-1')]);
-    expect(world.kernel.writes - writes).toBe(19);
-    expect(delays(world)).toEqual([1000, undefined]);
   });
 
   it('is the only one in quarantine when others are planned as the refusal arrives', async () => {
@@ -346,49 +317,9 @@ describe('a kernel whose state differs from the expected one', () => {
     expect(world.kernel.reads).toBe(reads);
     expect(world.forwarded[port('web-1')]).toBe('0af400011f900000');
   });
-
-  it('is retried while it cannot be read', async () => {
-    const kernel = new ToyKernel();
-    kernel.unreadable = true;
-    const world = new World({}, kernel);
-    world.addServices(0, 3);
-    await world.start();
-    await world.clock.pass(10_000);
-    expect(kernel.objects.size).toBe(0);
-    kernel.unreadable = false;
-    await world.clock.pass(30_000);
-    expect(world.forwarded).toEqual(world.wanted);
-  });
 });
 
 describe('housekeeping', () => {
-  it('retries a refused deferred deletion later, without harm', async () => {
-    const world = await started(2);
-    world.removeService('web-0');
-    await quiet();
-    world.kernel.refuse = (ops) =>
-      ops.some(({ object }) => object.startsWith('o ')) ? refusal('EBUSY', 0) : undefined;
-    await world.clock.pass(10_000);
-    expect([...world.kernel.objects.keys()]).toContain(`o ${port('web-0')}`);
-    expect(world.kinds('quarantined')).toEqual([]);
-    world.setEndpoints('web-1', '10.244.9.9');
-    await quiet();
-    expect(world.forwarded[port('web-1')]).toBe('0af409091f900000');
-
-    world.kernel.refuse = () => undefined;
-    await world.clock.pass(60_000);
-    expect([...world.kernel.objects.keys()]).not.toContain(`o ${port('web-0')}`);
-  });
-
-  it('deletes state that packets created for removed endpoints', async () => {
-    const world = await started(2);
-    world.kernel.meddle((objects) => objects.set('binding 1', 'b'));
-    world.kernel.bindings.set('binding 1', 'web-1');
-    world.setEndpoints('web-1', '10.244.9.9');
-    await quiet();
-    expect([...world.kernel.objects.keys()]).not.toContain('binding 1');
-  });
-
   it('deletes such state also during continuous syncs, with a delay', async () => {
     const world = await started(2);
     world.kernel.meddle((objects) => objects.set('binding 1', 'b'));

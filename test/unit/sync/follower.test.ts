@@ -51,21 +51,6 @@ async function started(services: number) {
 }
 
 describe('a follower of what is in force', () => {
-  it('receives everything in force at the start, and each change after it', async () => {
-    const { world, follower } = await started(5);
-    expect(follower.held).toEqual(new Map(world.sync.inForce));
-    expect(follower.held.size).toBe(5);
-
-    world.setEndpoints('web-1', '10.244.9.9', '10.244.9.8');
-    world.removeService('web-2');
-    world.addServices(5, 7);
-    await world.clock.pass(0);
-    expect(follower.held).toEqual(new Map(world.sync.inForce));
-    expect(follower.held.size).toBe(6);
-    expect(follower.surprises).toEqual([]);
-    expect(follower.isUpToDate).toBe(true);
-  });
-
   it('is not notified of being up to date while a batch is in flight', async () => {
     const { world, follower } = await started(5);
     const release = world.kernel.hold();

@@ -103,34 +103,4 @@ describe('a batch that the kernel applies in part', () => {
     expect(served(kernel)).toEqual([1, 2, 3, 4, 5, 6, 7]);
     expect([...world.sync.quarantined]).toEqual([]);
   });
-
-  it("is repaired from the kernel's state if another program has changed it", async () => {
-    const kernel = new FakeKernel();
-    const world = worldOn(kernel);
-    world.addServices(1, 4);
-    await world.start();
-    const found = [...kernel.ipvs.text().matchAll(/TCP/g)].length;
-    expect(found).toBe(3);
-    await ipvsMode.cleanup(kernel);
-    world.setEndpoints('web-2', '10.244.9.9');
-    await quiet();
-    await world.clock.pass(1000);
-    expect(served(kernel)).toEqual([1, 2, 3]);
-    expect(kernel.ipvs.text()).toContain('-> 10.244.9.9:8080 masq weight 1');
-  });
-
-  it('is followed by no writes after a restart', async () => {
-    const kernel = new FakeKernel();
-    const before = worldOn(kernel);
-    before.addServices(1, 20);
-    await before.start();
-    await before.stop();
-    const { writes } = kernel;
-    const after = worldOn(kernel);
-    after.addServices(1, 20);
-    await after.start();
-    expect(kernel.writes).toBe(writes);
-    expect(after.kinds('drift')).toEqual([]);
-    await after.stop();
-  });
 });

@@ -152,15 +152,6 @@ describe('the start of the sync loop', () => {
 });
 
 describe('a normal sync', () => {
-  it('writes immediately, and only what changed', async () => {
-    const world = await started(20);
-    const { writes } = world.kernel;
-    world.setEndpoints('web-7', '10.244.9.9');
-    await quiet();
-    expect(world.kernel.writes).toBe(writes + 1);
-    expect(world.forwarded[port('web-7')]).toBe('0af409091f900000');
-  });
-
   it('combines all changes while a batch is in flight', async () => {
     const world = await started(100);
     const release = world.kernel.hold();
@@ -179,24 +170,6 @@ describe('a normal sync', () => {
     expect(world.forwarded[port('web-99')]).toBe('0af513871f900000');
   });
 
-  it('does not write a change that was reverted', async () => {
-    const world = await started(2);
-    const { commits } = world.kernel;
-    world.setEndpoints('web-0', '10.244.9.9');
-    world.setEndpoints('web-0', '10.244.0.0');
-    await quiet();
-    expect(world.kernel.commits).toBe(commits);
-  });
-
-  it('writes nothing for a Service that is deleted before it was processed (S35)', async () => {
-    const world = await started(2);
-    const { writes } = world.kernel;
-    world.addServices(2, 3);
-    world.removeService('web-2');
-    await world.clock.pass(5000);
-    expect(world.kernel.writes).toBe(writes);
-  });
-
   it('follows a change of the node that makes Services dirty', async () => {
     const world = new World();
     world.setService(webService('web', 1, { externalIPs: [address('192.0.2.1')] }));
@@ -211,19 +184,6 @@ describe('a normal sync', () => {
     world.loop.wake();
     await quiet();
     expect(world.kernel.objects.get(`f ${port('web')}`)).not.toContain('externalIP');
-  });
-
-  it('passes a frontend to the Service with the better claim in the same sync', async () => {
-    const world = new World();
-    const shared = { externalIPs: [address('192.0.2.1')] };
-    world.setService(webService('young', 1, { ...shared, createdMs: 2000 }));
-    await world.start();
-    expect(world.kernel.objects.get(`f ${port('young')}`)).toContain('externalIP:80');
-    world.setService(webService('old', 2, { ...shared, createdMs: 1000 }));
-    await quiet();
-    expect(world.kernel.objects.get(`f ${port('young')}`)).not.toContain('externalIP');
-    expect(world.kernel.objects.get(`f ${port('old')}`)).toContain('externalIP:80');
-    expect(world.kinds('conflict')).toHaveLength(1);
   });
 
   it('reports when each stage of the oldest change of a batch ended', async () => {

@@ -12,7 +12,6 @@ import {
 } from '../../../../src/modes/mode.ts';
 import type { ProxyMode } from '../../../../src/modes/proxy-mode.ts';
 import { forwardingKey, type Service } from '../../../../src/state/types.ts';
-import { noPause } from '../../../../src/time/pacer.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import {
   address,
@@ -103,12 +102,6 @@ describe('a batch of mode ipvs', () => {
       `ipvsadm -e -t 10.96.0.1:80 -r ${a}:8080 0`,
     ]);
   });
-
-  it('of a start binds addresses when all virtual services exist', async () => {
-    const rig = await started(web([a]));
-    expect(rig.kernel.links.texts('kube-ipvs0')).toEqual(['10.96.0.1/32']);
-    expect(rig.kernel.ipvs.text()).toContain(`-> ${a}:8080 masq weight 1`);
-  });
 });
 
 describe('a removed endpoint in mode ipvs', () => {
@@ -138,15 +131,6 @@ describe('a removed endpoint in mode ipvs', () => {
     expect(steps(await rig.drain())).toEqual([`ipvsadm -d -t 10.96.0.1:80 -r ${a}:8080`]);
   });
 
-  it('gets its weight back when it is ready again', async () => {
-    const rig = await started(web([a, b]));
-    rig.plan(web([b]));
-    rig.take();
-    rig.plan(web([a, b]));
-    expect(steps(rig.take())).toEqual([`ipvsadm -e -t 10.96.0.1:80 -r ${a}:8080 1`]);
-    expect(rig.planner.takeDeferred).toBeUndefined();
-  });
-
   it('continues to drain after a restart, which writes nothing', async () => {
     const rig = await started(web([a, b]));
     rig.kernel.ipvs.traffic(key, `${a}:8080`, { activeConnections: 1 });
@@ -158,14 +142,6 @@ describe('a removed endpoint in mode ipvs', () => {
     expect(rig.planner.takeDeferred).toBeDefined();
     rig.kernel.ipvs.traffic(key, `${a}:8080`, { activeConnections: 0 });
     expect(steps(await rig.drain())).toEqual([`ipvsadm -d -t 10.96.0.1:80 -r ${a}:8080`]);
-  });
-
-  it('gets its weight back at the start if an earlier process was draining it', async () => {
-    const rig = await started(web([a, b]));
-    rig.plan(web([b]));
-    rig.take();
-    expect(await rig.crash(web([a, b]))).toEqual({ missing: 0, wrong: 1, unwanted: 0 });
-    expect(rig.kernel.ipvs.text()).toContain(`-> ${a}:8080 masq weight 1`);
   });
 
   it('is deleted immediately if it serves UDP', async () => {
@@ -270,16 +246,6 @@ describe('an address of this machine in mode ipvs', () => {
     ]);
     rig.plan(web([a, b], onNode));
     expect(rig.planner.takeReport?.().refused).toEqual([]);
-  });
-
-  it('is restored after the Service that had it is deleted', async () => {
-    const rig = await started(web([a], { externalIPs: ['198.51.100.7'] }));
-    expect(rig.kernel.links.texts('kube-ipvs0')).toContain('198.51.100.7/32');
-    const own = [node, address('198.51.100.7')];
-    await rig.planner.changeEnvironment({ ...environment, hostAddresses: own }, noPause);
-    rig.take();
-    expect(rig.kernel.links.texts('kube-ipvs0')).toEqual(['10.96.0.1/32']);
-    expect(rig.planner.takeReport?.().refused).toHaveLength(1);
   });
 });
 

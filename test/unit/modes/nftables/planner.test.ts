@@ -17,11 +17,9 @@ import { setDefinitions } from '../../../../src/modes/nftables/layout.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import { allPaths } from '../../../../src/state/paths.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
-import { noPause } from '../../../../src/time/pacer.ts';
 import { batch, bytes, verdict } from '../../../conformance/ops.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { kernelWith } from '../../../fake/kernel-with.ts';
-import { pack } from '../../../fake/nft-entries.ts';
 import { all, clusterIP, config, environment, forwarding, pool } from './forwardings.ts';
 import { freshRuleset, noDrift, Rig } from './rig.ts';
 
@@ -60,26 +58,6 @@ function learn(kernel: FakeKernel): void {
     entries: bytes('0a010001', '0a000001', '1f900000'),
   } as const;
   expect(kernel.applyNow(batch(learnt))).toEqual({ kind: 'applied' });
-}
-
-/** Recreates the elements of the verdict map with another comment, as another program would. */
-function setComments(kernel: FakeKernel, set: string, comment: string): void {
-  const { fields, elements } = kernel.table(NFPROTO.IPv4, 'fairlead')!.sets.get(set)!;
-  const { family, table, keyLength } = fields;
-  const others = [...elements.values()].map((element) => ({ ...element, comment }));
-  const of = (shape: number) => pack(others, { shape, keyLength, dataLength: 0 });
-  kernel.foreign(
-    batch(
-      { kind: 'elementsDelete', family, table, set, ...of(0) },
-      {
-        kind: 'elementsAdd',
-        family,
-        table,
-        set,
-        ...of(ElementShape.verdict | ElementShape.comment),
-      },
-    ),
-  );
 }
 
 describe('the cost of a change in mode nftables', () => {
@@ -236,16 +214,6 @@ describe('a deferred deletion in mode nftables', () => {
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });
 
-  it('is not repeated if the next planned change is never applied', async () => {
-    const rig = await started(forwarding('web', pool(1, 2, 3)));
-    rig.plan(all(forwarding('web', pool(1))));
-    rig.take();
-    rig.takeDeferred();
-    rig.takeDeferred();
-    await rig.planner.resume(rig.planned.values(), noPause);
-    expect(rig.planner.takeDeferred).toBeUndefined();
-  });
-
   it('is split into transactions if it is large, chains before their sets', async () => {
     const many = Array.from({ length: 150 }, (_, i) => {
       const frontends = [clusterIP(`10.96.1.${i}`)];
@@ -304,34 +272,9 @@ describe('a deferred deletion in mode nftables', () => {
     expect([...chains(rig.kernel).keys()].filter((name) => name.includes('foreign'))).toEqual([]);
     expect(rig.planner.takeDeferred).toBeUndefined();
   });
-
-  it('is not repeated if an audit found it before', async () => {
-    const rig = await started(forwarding('web', pool(1, 2, 3)));
-    rig.plan(all(forwarding('web', pool(1))));
-    rig.take();
-    rig.takeDeferred();
-    const found = await rig.planner.observe(rig.kernel, noPause);
-    rig.takeDeferred();
-    const repair = await found.repair(noPause);
-    for (const wanted of rig.planned.values()) expect(repair.compare(wanted)).toEqual(noDrift);
-    await repair.finish(noPause);
-    rig.take();
-    rig.drain();
-    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
-  });
 });
 
 describe('a repair in mode nftables', () => {
-  it('recreates the table together with other planned changes', async () => {
-    const rig = await started(forwarding('web', pool(1, 2), { hairpin: pool(1, 2) }));
-    rig.kernel.foreign(batch({ kind: 'tableDelete', family: NFPROTO.IPv4, table: 'fairlead' }));
-    rig.plan(all(forwarding('web', pool(2, 3), { hairpin: pool(3) })));
-    const drift = await rig.audit();
-    expect(drift.missing).toBeGreaterThan(0);
-    rig.drain();
-    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
-  });
-
   it('recreates the table of an earlier layout in one transaction', async () => {
     const at = { family: NFPROTO.IPv4, table: 'fairlead' };
     const comment = '';
@@ -359,22 +302,6 @@ describe('a repair in mode nftables', () => {
     expect(rig.kernel.commits).toBe(commits + 1);
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
     expect(await rig.audit()).toEqual(noDrift);
-  });
-
-  it('adds missing comments to elements, and changes nothing else', async () => {
-    const wanted = all(
-      forwarding('web', pool(1, 2)),
-      forwarding('down', pool(), { frontends: [clusterIP('10.96.0.3', 'reject')] }),
-    );
-    const rig = new Rig(config, environment);
-    await rig.start(wanted);
-    const fresh = rig.kernel.ruleset();
-    for (const set of ['services', 'no-endpoint-services']) setComments(rig.kernel, set, '');
-    expect(rig.kernel.ruleset()).not.toContain('comment "ns/');
-    const { writes } = rig.kernel;
-    expect(await rig.crash(wanted, environment)).toEqual({ ...noDrift, wrong: 2 });
-    expect(rig.kernel.writes - writes).toBe(4);
-    expect(rig.kernel.ruleset()).toBe(fresh);
   });
 
   it("restores a rule although another program's verdict leads to it from the wrong hook", async () => {

@@ -129,20 +129,6 @@ describe('sets of source ranges in mode nftables', () => {
     expect(elements(kernel, 'firewall-ips')).toHaveLength(6);
   });
 
-  it('are added as a whole, kept while used, and deleted by a later transaction', async () => {
-    const rig = await started(guarded('a', 1, '192.0.2.0/24'), guarded('b', 2, '192.0.2.0/24'));
-    const [first] = lists(rig.kernel);
-    rig.plan(all(guarded('a', 1, '192.0.3.0/24'), guarded('b', 2, '192.0.2.0/24')));
-    rig.take();
-    expect(rig.planner.takeDeferred).toBeUndefined();
-    rig.plan(all(guarded('a', 1, '192.0.3.0/24'), guarded('b', 2, '192.0.3.0/24')));
-    rig.take();
-    expect(lists(rig.kernel)).toContain(first);
-    rig.drain();
-    expect(lists(rig.kernel)).not.toContain(first);
-    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
-  });
-
   it('are restored completely if they were retired', async () => {
     const rig = await started(guarded('a', 1, '192.0.2.0/25'));
     const before = rig.kernel.ruleset();
