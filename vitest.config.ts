@@ -84,7 +84,7 @@ export default defineConfig({
         test: {
           name: 'json',
           include: [
-            'test/real-time/source/kubernetes/{chaos,faults,lists,process,restored,source,time}.test.ts',
+            'test/real-time/source/kubernetes/{chaos,lists,process,restored,source,time}.test.ts',
           ],
           maxWorkers: togetherOfUnit,
           isolate: false,

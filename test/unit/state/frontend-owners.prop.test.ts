@@ -278,43 +278,4 @@ describe('owners of frontends', () => {
       { numRuns: 1000 },
     );
   });
-
-  it('are the same in any order of arrival of the Services', () => {
-    const set = fc.uniqueArray(anyService, { selector: ({ name }) => name });
-    fc.assert(
-      fc.property(
-        set.chain((all) => fc.tuple(fc.constant(all), shuffled(all))),
-        ([one, other]) => {
-          const ends = [one, other].map((services) => {
-            const sync = new Sync();
-            for (const next of services) {
-              sync.note(next);
-              sync.drain(Number.POSITIVE_INFINITY);
-            }
-            return [...holders(sync)].sort();
-          });
-          expect(ends[1]).toEqual(ends[0]);
-        },
-      ),
-    );
-  });
-
-  it('are never deleted Services: the next Service owns all that it claims', () => {
-    fc.assert(
-      fc.property(fc.array(step, { maxLength: 15 }), anyService, (steps, last) => {
-        const sync = new Sync();
-        for (const next of steps) sync.note(next);
-        sync.drain(Number.POSITIVE_INFINITY);
-        for (const gone of [...sync.services.keys()]) sync.note({ gone });
-        sync.note(last);
-        sync.drain(Number.POSITIVE_INFINITY);
-        const alone = bestHolders([last]);
-        expect([...sync.written.get(last.name)!.keys()].sort()).toEqual([...alone.keys()].sort());
-      }),
-    );
-  });
 });
-
-function shuffled<T>(items: readonly T[]): fc.Arbitrary<T[]> {
-  return fc.shuffledSubarray([...items], { minLength: items.length });
-}

@@ -15,12 +15,6 @@ function refuseService(name: string, code = 'EINVAL') {
   };
 }
 
-/** The same, but does not say which op it was. */
-function refuseSilently(name: string, code = 'ENOMEM') {
-  return (ops: readonly ToyOp[]) =>
-    ops.some(({ object }) => object === `f ${port(name)}`) ? refusal(code) : undefined;
-}
-
 function delays(world: World): (number | undefined)[] {
   return world.events.flatMap((event: SyncEvent) =>
     event.kind === 'quarantined' || event.kind === 'failed' ? [event.retryMs] : [],
@@ -42,22 +36,6 @@ describe('a Service that the kernel refuses', () => {
       expect(isMostlyRefused(refused, all)).toBe(unhealthy);
     },
   );
-
-  it('keeps its previous state in force while its new one is refused', async () => {
-    const world = await started(3);
-    world.kernel.refuse = refuseService('web-1');
-    world.setEndpoints('web-1', '10.244.9.9');
-    world.setEndpoints('web-2', '10.244.9.8');
-    await quiet();
-    expect(world.forwarded[port('web-1')]).toBe('0af400011f900000');
-    expect(world.forwarded[port('web-2')]).toBe('0af409081f900000');
-
-    world.kernel.refuse = () => undefined;
-    await world.clock.pass(1000);
-    expect(world.forwarded[port('web-1')]).toBe('0af409091f900000');
-    expect(world.kinds('restored')).toHaveLength(1);
-    expect([...world.sync.quarantined]).toEqual([]);
-  });
 
   it.each([
     ['stays as it is', 'damaged'],
@@ -185,24 +163,6 @@ describe('a Service that the kernel refuses', () => {
     expect(Object.keys(world.forwarded)).toHaveLength(29);
     expect([...world.sync.quarantined].map(({ key }) => key)).toEqual([port('web-7')]);
   });
-
-  it('does not fail its batch at the start when it returns to its previous state', async () => {
-    const first = new World();
-    first.addServices(0, 5);
-    await first.start();
-    await first.stop();
-
-    const second = new World({}, first.kernel);
-    second.addServices(0, 5);
-    second.setEndpoints('web-2', '10.244.9.9');
-    second.setEndpoints('web-4', '10.244.9.8');
-    first.kernel.refuse = refuseService('web-2');
-    await second.start();
-    await second.clock.pass(100);
-    expect(second.forwarded[port('web-4')]).toBe('0af409081f900000');
-    expect(second.kinds('quarantined')).toHaveLength(1);
-    await second.stop();
-  });
 });
 
 describe('a kernel whose state differs from the expected one', () => {
@@ -287,23 +247,6 @@ describe('a kernel whose state differs from the expected one', () => {
     await world.clock.pass(2000);
     expect(world.forwarded).toEqual(world.wanted);
     expect(Object.keys(world.forwarded)).toHaveLength(50);
-  });
-
-  it('is probed for the refused Service if it does not name one', async () => {
-    const world = new World({ batchBytesMax: 100_000 });
-    world.kernel.refuse = refuseSilently('web-33');
-    world.addServices(0, 100);
-    await world.start();
-    await world.clock.pass(60_000);
-    expect(Object.keys(world.forwarded)).toHaveLength(99);
-    expect([...world.sync.quarantined].map(({ key }) => key)).toEqual([port('web-33')]);
-    const { reads } = world.kernel;
-    for (let i = 0; i < 20; i += 1) {
-      world.setEndpoints('web-1', `10.244.9.${i}`);
-      await quiet();
-    }
-    await world.clock.pass(600_000);
-    expect(world.kernel.reads).toBe(reads);
   });
 
   it('keeps a change of the environment in the batch of a refused Service', async () => {

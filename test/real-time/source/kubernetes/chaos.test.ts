@@ -40,36 +40,6 @@ describe('KubernetesSource with a faulty server', () => {
     expect(server.count('services', 'list')).toBe(1 + 4 + 1);
   });
 
-  it('lists again immediately if a watch is rejected with 410', async () => {
-    const server = await startCluster();
-    const { sink, converged } = startSource(server);
-    await converged();
-    blind(server, 'services');
-    server.store.delete('services', 'shop/s1');
-    const fault = { kind: 'status', status: 410 } as const;
-    server.fault({ resource: 'services', verb: 'watch', fault, times: 1000 });
-    server.disturb('services', 'drop');
-    await converged();
-    expect(server.count('services', 'watch')).toBe(1);
-    expect(server.count('services', 'streaming-list')).toBe(2);
-    expect(sink.changes.filter(isGone)).toHaveLength(1);
-  });
-
-  it('reads a list again in one request if its continue token expires', async () => {
-    const server = await startCluster(20, { streamingLists: 'refused' });
-    const { sink, converged } = startSource(server);
-    await converged();
-    blind(server, 'endpointslices');
-    server.store.delete('endpointslices', 'shop/s1-1');
-    server.store.compact();
-    const fault = { kind: 'status', status: 410 } as const;
-    server.fault({ resource: 'endpointslices', verb: 'page', fault });
-    server.disturb('endpointslices', 'drop');
-    await converged();
-    expect(server.count('endpointslices', 'list')).toBe(3);
-    expect(sink.state.has('slice shop/s1-1')).toBe(false);
-  });
-
   it('does not list again after a quiet time, because of bookmarks', async () => {
     const server = await startCluster();
     const { converged, source } = startSource(server);

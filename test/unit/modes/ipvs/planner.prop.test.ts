@@ -168,27 +168,33 @@ type Meddling = typeof meddlings extends fc.Arbitrary<infer T> ? T : never;
 
 const numRuns = Number(process.env.FAIRLEAD_RUNS ?? 40);
 
-it('mode ipvs reaches the same state by any way, and undoes what other programs change', () =>
-  fc.assert(
-    fc.asyncProperty(
-      opening,
-      settings,
-      fc.array(deeds, { maxLength: 24 }),
-      fc.array(meddlings, { maxLength: 3 }),
-      fc.constantFrom('audit', 'crash', 'recover'),
-      async ({ cluster, config }, ipvs, plot, meddled, cure) => {
-        const life = new Life({ ...config, ipvs: { ...defaultIPVSSettings, ...ipvs } }, cluster);
-        await life.live(plot);
-        for (const one of meddled) {
-          try {
-            meddle(life.rig.kernel, config.family, one);
-          } catch (error) {
-            expect(error).toBeInstanceOf(Refusal);
+it(
+  'mode ipvs reaches the same state by any way, and undoes what other programs change',
+  {
+    timeout: 300_000,
+  },
+  () =>
+    fc.assert(
+      fc.asyncProperty(
+        opening,
+        settings,
+        fc.array(deeds, { maxLength: 24 }),
+        fc.array(meddlings, { maxLength: 3 }),
+        fc.constantFrom('audit', 'crash', 'recover'),
+        async ({ cluster, config }, ipvs, plot, meddled, cure) => {
+          const life = new Life({ ...config, ipvs: { ...defaultIPVSSettings, ...ipvs } }, cluster);
+          await life.live(plot);
+          for (const one of meddled) {
+            try {
+              meddle(life.rig.kernel, config.family, one);
+            } catch (error) {
+              expect(error).toBeInstanceOf(Refusal);
+            }
           }
-        }
-        if (meddled.length > 0) await life.cure(cure);
-        await life.expectSettled();
-      },
+          if (meddled.length > 0) await life.cure(cure);
+          await life.expectSettled();
+        },
+      ),
+      { numRuns },
     ),
-    { numRuns },
-  ));
+);
