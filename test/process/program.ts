@@ -233,19 +233,12 @@ interface ProgrammedEndpoint {
   readonly address: string;
 }
 
-/**
- * Endpoints at port 8080 that the rules of mode nftables send connections to a frontend to. A map
- * keeps what is beyond the end of a pool for a second, when packets can't reach it any more.
- */
+/** Endpoints at port 8080 that the rules of mode nftables send connections to a frontend to. */
 export function endpointsOf(ruleset: string): ProgrammedEndpoint[] {
-  const treatments = /(\S+ \. tcp \. \d+)(?: comment "[^"]*")? : goto [a-z-]+-(\d+)-/g;
-  const sizes = new Map(
-    [...ruleset.matchAll(treatments)].map(([, frontend, size]) => [frontend!, Number(size)]),
-  );
-  const elements = /(\S+ \. tcp \. \d+) \. (0x[\da-f]+) : ([\d.]+) \. 8080/g;
-  return [...ruleset.matchAll(elements)].flatMap(([, frontend, index, address]) =>
-    Number(index) < (sizes.get(frontend!) ?? 0) ? { frontend: frontend!, address: address! } : [],
-  );
+  const elements = /(\S+ \. tcp \. \d+) \. 0x[\da-f]+ : ([\d.]+) \. 8080/g;
+  return [...ruleset.matchAll(elements)].map(([, frontend, address]) => {
+    return { frontend: frontend!, address: address! };
+  });
 }
 
 export function temporaryDirectory(): string {
