@@ -1,6 +1,6 @@
 /**
  * Collects the ops of one batch on our table, in an order that the kernel accepts. It is one
- * transaction, or two.
+ * transaction, or up to three.
  */
 import { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { nftOps } from '../../kernel/ops.ts';
@@ -16,7 +16,7 @@ import { type SetName, type SharedSet, sharedElements } from './layout.ts';
 
 /** What writes the differences of frontends. */
 type WriteFrontend = (
-  writer: Pick<NFTablesBatchWriter, 'buffers' | 'early'>,
+  writer: Pick<NFTablesBatchWriter, 'buffers' | 'early' | 'late'>,
   difference: Difference<NFTablesObjects>,
 ) => void;
 
@@ -24,6 +24,8 @@ export class NFTablesBatchWriter implements Writer<NFTablesObjects> {
   readonly buffers: ElementBuffers<SetName>;
   /** Chains and sets that elements lead to, and whom a new frontend refuses. */
   readonly early: EarlyTransaction<SetName>;
+  /** What packets may be about to look up until the rest is in force. */
+  readonly late: ElementBuffers<SetName>;
   /** Writes everything but elements: the table, chains, sets, rules. */
   readonly table: TableWriter<SetName>;
   readonly #out = new RecordWriter(nftOps);
@@ -33,6 +35,7 @@ export class NFTablesBatchWriter implements Writer<NFTablesObjects> {
 
   constructor(layout: TableLayout<SetName>, writeFrontend: WriteFrontend) {
     this.buffers = new ElementBuffers(layout, layout.sets);
+    this.late = new ElementBuffers(layout, layout.sets);
     this.table = new TableWriter(layout, this.#out, this.buffers);
     this.early = new EarlyTransaction(layout);
     this.#writeFrontend = writeFrontend;
@@ -57,18 +60,17 @@ export class NFTablesBatchWriter implements Writer<NFTablesObjects> {
 
   batch(): WrittenBatch | undefined {
     const early = this.early.finish(this);
-    return inOrder(early, this.#rest());
+    const out = new RecordWriter(nftOps);
+    this.late.write(out);
+    const late = out.count === 0 ? undefined : { out, writes: this.late.count };
+    return inOrder(early, inOrder(this.#rest(), inOrder(late, undefined)));
   }
 
-  #rest(): WrittenBatch | undefined {
+  #rest(): Parameters<typeof inOrder>[0] {
     this.buffers.write(this.#out);
     this.table.deleteObjects(this.#unused);
     const out = this.#out;
     if (out.count === 0) return undefined;
-    return {
-      ops: out.finish(),
-      writes: this.table.count + this.buffers.count,
-      culprits: (failure) => out.ownersOf(failure),
-    };
+    return { out, writes: this.table.count + this.buffers.count };
   }
 }

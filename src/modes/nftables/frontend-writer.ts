@@ -23,6 +23,7 @@ type Before = FrontendElements | HeldFrontend | undefined;
 interface Changes {
   readonly buffers: ElementBuffers<SetName>;
   readonly early: EarlyTransaction<SetName>;
+  readonly late: ElementBuffers<SetName>;
 }
 
 export class FrontendWriter {
@@ -52,7 +53,8 @@ export class FrontendWriter {
   #write(location: Location, before: Before, after: FrontendElements | undefined): void {
     const { endpoints, localEndpoints } = location.maps;
     this.#pool(endpoints, location, before?.endpoints, after?.endpoints);
-    this.#pool(localEndpoints, location, before?.local, after?.local);
+    const isServed = after !== undefined && after.refusal === undefined;
+    this.#pool(localEndpoints, location, before?.local, after?.local, isServed);
     for (const part of verdictParts) this.#verdict(location, part, before, after);
     this.#counter(location, before?.isCounted === true, after?.isCounted === true);
   }
@@ -62,6 +64,7 @@ export class FrontendWriter {
     { key }: Location,
     before: EndpointList | ObservedPool | undefined,
     after: EndpointList | undefined,
+    isServed = false,
   ): void {
     const oldLength = before?.length ?? 0;
     const newLength = after?.length ?? 0;
@@ -75,8 +78,11 @@ export class FrontendWriter {
       this.#endpoints(set, key, oldLength, newLength, after!);
       this.#drifted('missing', newLength - oldLength);
     }
+    // A packet may be about to draw from a pool in whose place clients get another.
+    const { buffers, late } = this.#changes;
+    const shrinking = isServed && newLength === 0 ? late : buffers;
     for (let i = newLength; i < oldLength; i += 1) {
-      this.#to('delete', set).keyIndex(key, i);
+      shrinking.to('delete', set, this.#owner).keyIndex(key, i);
       this.#drifted('unwanted');
     }
     if (!(before instanceof ObservedPool)) return;

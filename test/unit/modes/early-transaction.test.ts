@@ -12,7 +12,7 @@ import { noPause } from '../../../src/time/pacer.ts';
 import { batch } from '../../conformance/ops.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { address, cidr } from '../state/build.ts';
-import { config as common, forwarding, pool } from './nftables/forwardings.ts';
+import { clusterIP, config as common, forwarding, pool } from './nftables/forwardings.ts';
 
 const environment: Environment = {
   serviceCIDRs: [],
@@ -82,6 +82,7 @@ class Node {
     return {
       chains: new Map([...table.chains].map(([name, { rules }]) => [name, rules.length])),
       leadsTo: new Map(verdicts.map(([set, chain]) => [set!, chain!])),
+      sizes: new Map([...table.sets].map(([name, { elements }]) => [name, elements.size])),
     };
   }
 }
@@ -91,6 +92,8 @@ interface Held {
   readonly chains: ReadonlyMap<string, number>;
   /** The chain that the only element of a map leads to, by map. */
   readonly leadsTo: ReadonlyMap<string, string>;
+  /** The number of elements by set. */
+  readonly sizes: ReadonlyMap<string, number>;
 }
 
 const firewalls = ({ chains }: Held): string[] =>
@@ -196,6 +199,27 @@ it('a first transaction is in force when the second one could not be sent', asyn
 });
 
 describe('in mode nftables', () => {
+  it.for([
+    ['outside', [/^external-local-2-2-/, 1], [/^external-2-/, 1], [/^external-2-/, 0]],
+    // Packets that come later are dropped as well.
+    ['outsideElsewhere', [/^external-local-2-2-/, 1], [/^external-local-2-0-/, 0]],
+  ] as const)('a local pool goes after what leads to it: now %s', async ([paths, ...expected]) => {
+    const node = new Node(modes[0]);
+    const web = (paths: keyof typeof allPaths): Forwarding => {
+      const frontends = [clusterIP('10.96.0.1', paths)];
+      return forwarding('web', pool(1, 2), { frontends, local: pool(1) });
+    };
+    const before = web('outsideLocal');
+    await node.start(before);
+    node.planner.change(before, web(paths));
+    const held = await node.apply(node.planner.take()!);
+    const found = held.map(({ leadsTo, sizes }) => [
+      leadsTo.get('services'),
+      sizes.get('local-endpoints'),
+    ]);
+    expect(found).toEqual(expected.map(([chain, size]) => [expect.stringMatching(chain), size]));
+  });
+
   it('a new frontend refuses clients before it translates', async () => {
     const node = new Node(modes[0]);
     await node.start();
