@@ -1,7 +1,14 @@
-/** Session affinity in mode nftables while another host sends packets with any source address. */
+/** Session affinity in mode nftables: what its maps hold after packets of any source, and of old flows. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Actor } from '../lab/actor.ts';
-import { CLIENT_IP, CLIENT_OTHER_IP, clusterIp, nowhere, POD_A_IP } from '../lab/addresses.ts';
+import {
+  ABYSS_IP,
+  CLIENT_IP,
+  CLIENT_OTHER_IP,
+  clusterIp,
+  nowhere,
+  POD_A_IP,
+} from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import {
   BASELINE,
@@ -11,9 +18,9 @@ import {
   slices,
 } from '../lab/objects.ts';
 import { untilReleased } from '../lab/owners.ts';
-import { answerMs, hangsMs } from '../lab/pace.ts';
+import { answerMs, hangsMs, paced } from '../lab/pace.ts';
 import { serverOf } from '../lab/who-answers.ts';
-import { fairlead } from './fairlead-proxy.ts';
+import { cleanup, fairlead } from './fairlead-proxy.ts';
 
 /** What the kernel lets packets put into a set without a size of its own. */
 const clientsMax = 65_535;
@@ -90,11 +97,31 @@ async function answers(from: string): Promise<unknown> {
 }
 
 const allByPodA = [[4, 'pod-a']];
+const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
+
+test('a client that sends again to an endpoint that has gone is not bound to it again', async () => {
+  const silent = slices('web', [{ at: ABYSS_IP }], { ports: [{ port: 8080, protocol: 'UDP' }] });
+  const web = service('web', { clusterIp: flooded, ports, spec });
+  const own = { ...settings, ownTables: false };
+  const proxy = await fairlead('nftables').start(lab.node, own, [...BASELINE, web, ...silent]);
+  const boundBy = async (port: number): Promise<number> => {
+    const [from, to] = [CLIENT_IP.IPv4, flooded.IPv4].map((address) => ({ address, port: 53 }));
+    const attempt = { protocol: 'UDP', from: { ...from!, port }, to: to!, timeoutMs: paced(100) };
+    await lab.actors.client.connect(attempt as never, 1);
+    return clientsIn('web/udp/');
+  };
+  expect(await boundBy(5001)).toBe(1);
+  // As if the endpoint had gone.
+  await lab.node.run(['nft', 'flush map ip fairlead affinity-default/web/udp/']);
+  expect(await boundBy(5001)).toBe(0);
+  expect(await boundBy(5002)).toBe(1);
+  await proxy.stop();
+  await cleanup(lab.node);
+});
 
 test('70,000 spoofed clients of one Service do not affect the session affinity of another', async () => {
   const { client, 'pod-a': server } = lab.actors;
   await server.listen('TCP', POD_A_IP.IPv4, 8080);
-  const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
   const first = await fairlead('nftables').start(lab.node, settings, objects);
   expect(await answers(CLIENT_IP.IPv4)).toEqual(allByPodA);
   await first.stop();

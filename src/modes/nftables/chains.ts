@@ -41,6 +41,7 @@ import {
   stateKnown,
   stateNew,
   statusDNAT,
+  statusUnconfirmed,
   statusYoungDNAT,
   updateSet,
   vmap,
@@ -87,7 +88,8 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
     asIptables ? [inSet([daddr(family)], 'cluster-ips', operator)] : [];
   const endpointsCheck = jump('service-endpoints-check');
   const unclaimed = asIptables ? [] : [ifNew('cluster-ips-check')];
-  const toLearning: Rule = [stateNew, statusDNAT, jump('learning')];
+  // A client that repeats itself would be bound again to an endpoint that has gone.
+  const toLearning: Rule = [stateNew, statusUnconfirmed, statusDNAT, jump('learning')];
   const toAnswers: Rule = [...youngReply, toAnswersChain];
   const counted = (...rules: readonly Rule[]) => (countsTraffic ? rules : []);
   // A second proxy refuses before the first one drops what is of no Service that it knows.
