@@ -70,8 +70,8 @@ export class ConnectionLimits implements ServiceFollower {
   #context: object | undefined;
   /** Why no Service has limits; undefined: they are in force. */
   #obstacle: string | undefined;
-  /** Undefined: it was not looked at, and a restart writes nothing. */
-  readonly #lease: { renewAtMs: number | undefined } = { renewAtMs: undefined };
+  /** A start renews the lease: little of it may be left. */
+  readonly #lease = { renewAtMs: Number.NEGATIVE_INFINITY };
   /** What was logged last. */
   #logged = '';
   /** Undefined: settings bound nothing. */
@@ -226,14 +226,13 @@ export class ConnectionLimits implements ServiceFollower {
     const { elements } = this.#desired;
     for (const key of leaseKeys) elements.setKey(lease.name, key, true);
     const now = clock.now();
-    const renews = now >= (this.#lease.renewAtMs ?? Number.POSITIVE_INFINITY);
+    const renews = now >= this.#lease.renewAtMs;
     const renewed = renews ? lease.name : undefined;
     const brought = await this.#table.bring(content, elements, () => false, renewed);
     elements.settle();
     if (brought.kind === 'foreign') return `another program made table ${table}`;
     if (brought.kind === 'again') this.#updates.soon();
     else if (renews) this.#lease.renewAtMs = now + renewMs;
-    else this.#lease.renewAtMs ??= now + upkeep.lookMs;
     if (brought.kind === 'repaired') {
       log.warn({ table }, 'Repaired connection limits that another program changed');
     }

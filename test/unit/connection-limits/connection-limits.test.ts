@@ -238,16 +238,17 @@ describe('limits of connections', () => {
     for (const [key, one] of first.desired) second.desired.set(key, one);
     second.limits.synced();
     await second.settled();
-    expect(first.kernel.commits).toBe(commits);
+    // The lease alone.
+    expect(first.kernel.commits).toBe(commits + 1);
     await second.limits.close();
     const third = new World(first.kernel);
     await third.set('web', { max_connections_per_client: 5 });
     const [web] = Object.entries(chains).filter(([name]) => name.endsWith('/web'));
     expect(await third.chains()).toEqual(Object.fromEntries([web!]));
-    expect(third.kernel.commits).toBe(commits + 1);
+    expect(third.kernel.commits).toBe(commits + 2);
   });
 
-  it('have a lease, which is renewed a minute after a start, and then each five or six', async () => {
+  it('have a lease, which a start renews, and then each five or six minutes', async () => {
     const world = new World();
     await world.set('web', { max_connections: 5 });
     const renewals = async (minutes: number): Promise<number> => {
@@ -256,8 +257,8 @@ describe('limits of connections', () => {
       return world.kernel.commits - commits;
     };
     const found = [];
-    for (const minutes of [0.8, 0.3, 4.8, 1.1, 3.8, 1.2]) found.push(await renewals(minutes));
-    expect(found).toEqual([0, 1, 0, 1, 0, 1]);
+    for (const minutes of [4.8, 1.1, 3.8, 1.2]) found.push(await renewals(minutes));
+    expect(found).toEqual([0, 1, 0, 1]);
     // As after a long stop: the elements are gone.
     const writer = new RecordWriter(nftOps);
     const entries = Uint8Array.of(6, 17, 132);
@@ -268,7 +269,7 @@ describe('limits of connections', () => {
     expect(world.kernel.elements(inTable.family, inTable.table, 'lease')).toHaveLength(3);
     while ((await renewals(1)) === 0);
     world.kernel.failNext({ code: 'ENOMEM', forSet: 'lease' });
-    expect([await renewals(4.5), await renewals(1)]).toEqual([0, 1]);
+    expect([await renewals(3.5), await renewals(2)]).toEqual([0, 1]);
   });
 
   it('of node ports are at the addresses that accept them', async () => {
@@ -498,9 +499,10 @@ describe('limits of connections', () => {
       await world.limits.close();
     };
     await next(100);
-    expect(first.kernel.commits).toBe(commits);
-    await next(200);
+    // The lease alone.
     expect(first.kernel.commits).toBe(commits + 1);
+    await next(200);
+    expect(first.kernel.commits).toBe(commits + 2);
     expect(Object.keys(await first.chains()).sort()).toEqual([
       'bounded-limit-IPv4-3-0-0-0-default/web',
       'namespace-200-200-second-0-default',
