@@ -206,7 +206,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/fast-path': 610,
   'src/host': 2718,
   'src/kernel': 6506,
-  'src/modes': 14_383,
+  'src/modes': 14_393,
   'src/net': 1470,
   'src/serve': 15_310,
   'src/source': 8820,
@@ -215,7 +215,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1340,
   'src/time': 440,
   'src/tools': 5885,
-  test: 119_970,
+  test: 120_016,
 };
 
 describe('budgets', () => {

@@ -1,4 +1,4 @@
-/** Session affinity in mode nftables: what its maps hold after packets of any source, and of old flows. */
+/** Session affinity in mode nftables: its maps after packets of any source, and of old flows. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Actor } from '../lab/actor.ts';
 import {
