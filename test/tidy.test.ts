@@ -215,7 +215,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1340,
   'src/time': 440,
   'src/tools': 5885,
-  test: 120_016,
+  test: 120_047,
 };
 
 describe('budgets', () => {

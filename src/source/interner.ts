@@ -16,18 +16,16 @@ const entryBytes = 100;
 
 /**
  * Makes equal strings one object, and equal short lists: of long ones few are equal, and one takes
- * the memory of thousands. 44,000 Services have few port lists and a few thousand
- * namespaces: without this, each would keep its own copy. It is not for strings that are mostly
- * different, because an entry costs as much as a copy.
- * It is bounded in bytes: when it is full, it drops everything, and less is shared for a while. So
- * it does not grow in a cluster whose names change for months.
+ * the memory of thousands. 44,000 Services have few port lists and a few thousand namespaces:
+ * without this, each would keep its own copy. It is not for strings that are mostly different,
+ * because an entry costs as much as a copy. It is bounded in bytes: when it is full, it drops
+ * everything, and less is shared for a while, so that names may change for months.
  */
 export class Interner {
   readonly #strings = new Map<string, string>();
-  readonly #lists = new Map<string, readonly string[]>();
-  readonly #records = new Map<string, readonly unknown[]>();
-  /** By zone and node: there are few zones, and mostly one for each node. */
-  readonly #places = new Map<string, Map<string, Place>>();
+  readonly #lists = new Map<string, readonly unknown[]>();
+  /** By node, which is in one zone; without a node, by zone. */
+  readonly #places = new Map<string, Place>();
   readonly #bytesMax: number;
   #bytes = 0;
 
@@ -50,38 +48,32 @@ export class Interner {
 
   /** The one frozen list with these strings in this order, unless it is long. */
   list(texts: readonly string[]): readonly string[] {
-    if (texts.length > arrayMax) return lasting(texts);
-    const key = JSON.stringify(texts);
-    const known = this.#lists.get(key);
-    if (known !== undefined) return known;
-    this.#makeRoom(2 * key.length);
-    const list = Object.freeze(texts.map((text) => this.string(text)));
-    this.#lists.set(key, list);
-    return list;
+    return this.#one(texts, () => Object.freeze(texts.map((text) => this.string(text))));
   }
 
   /** The one list of plain records, all of one type, with this content, unless it is long. */
   records<T extends object>(records: readonly T[]): readonly T[] {
-    if (records.length === 0) return none;
-    if (records.length > arrayMax) return lasting(records);
-    const key = JSON.stringify(records);
-    const known = this.#records.get(key);
-    if (known !== undefined) return known as readonly T[];
+    return records.length === 0 ? none : this.#one(records, () => lasting(records));
+  }
+
+  #one<T>(list: readonly T[], make: () => readonly T[]): readonly T[] {
+    if (list.length > arrayMax) return lasting(list);
+    const key = JSON.stringify(list);
+    const known = this.#lists.get(key) as readonly T[] | undefined;
+    if (known !== undefined) return known;
     this.#makeRoom(2 * key.length);
-    const list = lasting(records);
-    this.#records.set(key, list);
-    return list;
+    const made = make();
+    this.#lists.set(key, made);
+    return made;
   }
 
   /** The one record of this node in this zone. */
   place(node: string, zone: string): Place {
-    const known = this.#places.get(zone)?.get(node);
-    if (known !== undefined) return known;
+    const known = this.#places.get(node || zone);
+    if (known?.zone === zone && known.node === node) return known;
     this.#makeRoom(node.length);
     const place = { node: this.string(node), zone: this.string(zone) };
-    const inZone = this.#places.get(zone);
-    if (inZone === undefined) this.#places.set(place.zone, new Map([[place.node, place]]));
-    else inZone.set(place.node, place);
+    this.#places.set(place.node || place.zone, place);
     return place;
   }
 
@@ -90,7 +82,6 @@ export class Interner {
     if (this.#bytes <= this.#bytesMax) return;
     this.#strings.clear();
     this.#lists.clear();
-    this.#records.clear();
     this.#places.clear();
     this.#bytes = bytes + entryBytes;
   }

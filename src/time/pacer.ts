@@ -51,6 +51,7 @@ export class Pacer {
   readonly #sliceMs: number;
   #turn: Promise<void> = Promise.resolve();
   #sinceMs: number;
+  #askedMs = Number.NEGATIVE_INFINITY;
 
   constructor(clock: Pick<Clock, 'now' | 'turn'> = systemClock, sliceMs = standardSliceMs) {
     this.#clock = clock;
@@ -58,8 +59,15 @@ export class Pacer {
     this.#sinceMs = clock.now();
   }
 
+  /** Work begins that waited for events: with a new slice, unless another task is at work. */
+  begin(): void {
+    const now = this.#clock.now();
+    if (now - this.#askedMs >= this.#sliceMs) this.#sinceMs = now;
+  }
+
   get due(): boolean {
-    return this.#clock.now() - this.#sinceMs >= this.#sliceMs;
+    this.#askedMs = this.#clock.now();
+    return this.#askedMs - this.#sinceMs >= this.#sliceMs;
   }
 
   rest(): Promise<void> {

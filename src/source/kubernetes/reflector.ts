@@ -305,6 +305,7 @@ export class Reflector {
     const events = encoding.events(timing.objectBytesMax);
     for await (const chunk of stream.chunks()) {
       this.#flow.heard();
+      pacer.begin();
       for (const bytes of events.push(chunk)) {
         if (bytes === 'oversized') this.#oversized();
         else {

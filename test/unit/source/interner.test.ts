@@ -16,6 +16,22 @@ describe('Interner', () => {
     expect(strings.string('s99')).toBe('s99');
   });
 
+  it('gives a node one place, and each zone one without a node', () => {
+    const strings = new Interner();
+    const places = ['node-1 a', 'node-1 b', 'node-2 a', ' a', ' b', ' node-1'].map((text) => {
+      const [node = '', zone = ''] = text.split(' ');
+      const place = strings.place(node, zone);
+      expect(place).toEqual({ node, zone });
+      expect(strings.place(node, zone)).toBe(place);
+      return place;
+    });
+    expect(strings.place('node-2', 'a')).toBe(places[2]);
+    expect(strings.place('', 'b')).toBe(places[4]);
+    const { bytes } = strings;
+    strings.place('', 'a');
+    expect(strings.bytes).toBe(bytes);
+  });
+
   it('keeps nothing of long lists', () => {
     const strings = new Interner();
     const long = Array.from({ length: 2000 }, (_, port) => ({ name: `p${port}`, port }));

@@ -32,4 +32,19 @@ describe('Pacer', () => {
     }
     expect(pacer.due).toBe(false);
   });
+
+  it('has a new slice for work that waited, unless another task is at work', () => {
+    let now = 1000;
+    const pacer = new Pacer({ now: () => now, turn: async () => {} }, 5);
+    now += 5;
+    pacer.begin();
+    now += 4.999;
+    expect(pacer.due).toBe(false);
+    now += 0.001;
+    pacer.begin();
+    expect(pacer.due).toBe(true);
+    now += 4.999;
+    pacer.begin();
+    expect(pacer.due).toBe(true);
+  });
 });
