@@ -211,11 +211,11 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/serve': 15_310,
   'src/source': 8820,
   'src/state': 6572,
-  'src/sync': 4668,
+  'src/sync': 4669,
   'src/takeover': 1340,
   'src/time': 440,
   'src/tools': 5885,
-  test: 120_047,
+  test: 120_065,
 };
 
 describe('budgets', () => {

@@ -19,6 +19,8 @@ export interface KernelFailure {
    * that the kernel holds something else than we think.
    */
   readonly isOfSocket?: boolean;
+  /** The kernel's answer was lost: all may be in force, and nothing is to blame. */
+  readonly isLost?: boolean;
   /**
    * Another process owns what should be changed. When it has ended, another attempt may succeed.
    */

@@ -209,13 +209,11 @@ function isOfBpf(ops: Uint8Array): boolean {
   return bpfCodes.has(new DataView(ops.buffer, ops.byteOffset).getUint32(0, true));
 }
 
-function toFailure(reply: Failed): KernelFailure {
-  return {
-    op: known(reply.op),
-    entry: known(reply.entry),
-    code: errnoName(reply.errno),
-    message: reply.message,
-  };
+function toFailure({ entry, errno, message, op }: Failed): KernelFailure {
+  const failure = { op: known(op), entry: known(entry), code: errnoName(errno), message };
+  // As `CollectAnswers` of native/nft/batch.cc says it.
+  const isLost = failure.op === undefined && /^(ENOBUFS|ENOMSG)$/.test(failure.code);
+  return isLost ? { ...failure, isLost } : failure;
 }
 
 function known(index: number): number | undefined {

@@ -290,7 +290,8 @@ export class Applier {
       const shrunk = this.#isShrunk;
       const [only] = changes.size === 1 ? changes.keys() : [];
       const key = only?.key;
-      if (key !== undefined && (shrunk || this.#quarantine.get(key) !== undefined))
+      const isKnown = !failures.some(({ isLost }) => isLost);
+      if (key !== undefined && isKnown && (shrunk || this.#quarantine.get(key) !== undefined))
         culprits.add(key);
       this.#bytesMax = Math.max(1, Math.floor(this.#bytesMax / shrinkFactor));
     }

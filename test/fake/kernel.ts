@@ -181,7 +181,7 @@ export class FakeKernel implements Kernel {
     }
     this.#unknownOutcomes -= 1;
     const failure = failureOf(undefined, new Refusal('ENOBUFS'));
-    return { kind: 'failed', failures: [failure], partly: false };
+    return { kind: 'failed', failures: [{ ...failure, isLost: true }], partly: false };
   }
 
   async dump(request: Request, take?: (record: Reply) => void): Promise<DumpResult> {

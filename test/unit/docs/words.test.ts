@@ -9,7 +9,7 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 89_328;
+const total = 89_350;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2800,
@@ -19,7 +19,7 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/connect-time.md': 1450,
   'docs/differences.md': 2850,
   'docs/internals/kube-proxy-behaviour.md': 2970,
-  'docs/internals/reliability.md': 2181,
+  'docs/internals/reliability.md': 2203,
   'docs/kubectl-plugin.md': 1257,
   'docs/limits.md': 2750,
   'docs/logs.md': 3545,

@@ -201,6 +201,24 @@ describe.each(modes)('refusals of the kernel, in mode $name', (mode) => {
     );
   });
 
+  it('answers that are lost, one after the other, set no Service aside', async () => {
+    const world = worldOf(mode, new RefusingKernel());
+    world.addServices(0, services);
+    await world.start();
+    for (let i = 0; i < services; i += 1) {
+      world.kernel.unknownOutcome();
+      world.setEndpoints(`web-${i}`, `10.244.7.${i}`);
+      await world.clock.pass(50);
+      expect([...world.sync.quarantined]).toEqual([]);
+      await world.clock.pass(300);
+    }
+    await world.clock.pass(10_000);
+    await world.stop();
+    const { writes } = world.kernel;
+    await (await nextProcess(mode, world)).stop();
+    expect(world.kernel.writes).toBe(writes);
+  });
+
   it.each(codes)(
     'of everything (%s): attempts are bounded, and health reports it',
     async (code) => {
