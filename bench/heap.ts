@@ -16,7 +16,7 @@ import { modeTable } from '../src/modes/mode-table.ts';
 import { nftablesMode } from '../src/modes/nftables/mode.ts';
 import { decodeChange, decodeContext, kindOf } from '../src/source/decode.ts';
 import type { Change } from '../src/state/change.ts';
-import { bytesOfService, bytesOfSlice } from '../src/state/record-bytes.ts';
+import { bytesOfService, bytesOfSlice } from '../src/state/heap-guard.ts';
 import { encodeObject } from '../test/fake/protobuf.ts';
 import { usedBytes } from '../test/used-memory.ts';
 import { objects, type Size, sizeName } from './lib/cluster.ts';

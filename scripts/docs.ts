@@ -7,7 +7,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { flagMeaning, formerFlags } from '../src/config/flags.ts';
 import { ownRelease, proxyGates, stageIn } from '../src/config/gates.ts';
 import { shownDefault } from '../src/config/help.ts';
-import { modeDifferences } from '../src/config/mode-differences.ts';
+import { modeDifferences } from '../src/config/advice.ts';
 import {
   type FieldPath,
   fieldPaths,

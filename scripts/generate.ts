@@ -5,6 +5,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
+import { schemaSum } from '../src/kernel/addon.ts';
 import { conntrackReplies, conntrackRequests } from '../src/kernel/conntrack-ops.ts';
 import {
   ElementShape,
@@ -17,7 +18,6 @@ import {
   unknownIndex,
 } from '../src/kernel/ops.ts';
 import type { FieldType, RecordShape, Schema } from '../src/kernel/records.ts';
-import { schemaSum } from '../src/kernel/schema.ts';
 
 export const headerUrl: URL = new URL('../native/protocol/ops.gen.h', import.meta.url);
 

@@ -6,15 +6,15 @@ import { dumpShape } from '../kernel/nft/sets.ts';
 import { binary } from '../modes/elements.ts';
 import { eachEntry } from '../modes/nft-table/traffic.ts';
 import type { Count } from '../modes/traffic-counts.ts';
-import { Address, addressBytes, type Family, families, formatAddress } from '../net/address.ts';
+import { Address, addressBytes, type Family, families, formatAddress, parseAddress } from '../net/address.ts';
 import type { FrontendsByFamily } from '../state/frontends-in-force.ts';
 import type { Refused, RefusedReason } from '../state/limits.ts';
-import type { ServiceFollower } from '../state/store.ts';
-import { objectKey } from '../state/types.ts';
+import type { ServiceFollower, ClusterState } from '../state/store.ts';
+import { objectKey, namespaceOf } from '../state/types.ts';
 import { Pacer } from '../time/pacer.ts';
 import { RecentResults } from '../time/recent.ts';
-import { ClientPods, type ClientPodsOptions } from './client-pods.ts';
 import { ownTable, refusedSet } from './layout.ts';
+import type { Clock } from '../time/clock.ts';
 
 export interface RefusalsOptions extends ClientPodsOptions {
   readonly kernel: Kernel;
@@ -133,4 +133,93 @@ function destinationOf(family: Family, key: Uint8Array) {
     protocol: protocolOf(key[at])!,
     port: (key[at + 4]! << 8) | key[at + 5]!,
   };
+}
+
+/** Which pods refused clients are, as far as EndpointSlices name them: looked for when one asks. */
+interface ClientPodsOptions {
+  readonly clock: Clock;
+  readonly state: Pick<ClusterState, 'serviceKeys' | 'slices'>;
+  readonly source: {
+    readonly lookup: {
+      /** See `Lookup.podsOf`. */
+      podsOf(
+        namespace: string,
+        service: string,
+        signal: AbortSignal,
+      ): Promise<ReadonlyMap<string, string>>;
+    };
+  };
+}
+
+/** How long the source of objects may take, and how long an answer serves. */
+const patienceMs = 500;
+const podsKeepMs = 60_000;
+/** The most clients that are looked for together. */
+const clientsMax = 16;
+
+export class ClientPods {
+  readonly #options: ClientPodsOptions;
+  /** By client; without a name where none is known. */
+  readonly #found = new Map<
+    string,
+    { readonly pod: string | undefined; readonly untilMs: number }
+  >();
+
+  constructor(options: ClientPodsOptions) {
+    this.#options = options;
+  }
+
+  /** `namespace/name`; undefined: not known. */
+  of(client: string): string | undefined {
+    return this.#found.get(client)?.pod;
+  }
+
+  /** Looks for those that were not looked for lately, of the first ones. */
+  async find(clients: Iterable<string>): Promise<void> {
+    const nowMs = this.#options.clock.now();
+    for (const [client, { untilMs }] of this.#found) {
+      if (untilMs <= nowMs) this.#found.delete(client);
+    }
+    const unknown = [...clients].slice(0, clientsMax).filter((one) => !this.#found.has(one));
+    if (unknown.length === 0) return;
+    const services = await this.#servicesOf(unknown);
+    const signal = AbortSignal.timeout(patienceMs);
+    const names = await Promise.all(
+      [...new Set(services.values())].map(async (key) => {
+        const namespace = namespaceOf(key);
+        const service = key.slice(namespace.length + 1);
+        const { lookup } = this.#options.source;
+        // Without an answer, an address alone is named.
+        const pods = await lookup.podsOf(namespace, service, signal).catch(() => undefined);
+        return [key, { namespace, pods }] as const;
+      }),
+    );
+    const byService = new Map(names);
+    for (const client of unknown) {
+      const { namespace, pods } = byService.get(services.get(client) ?? '') ?? {};
+      const name = pods?.get(client);
+      const pod = name === undefined ? undefined : `${namespace}/${name}`;
+      this.#found.set(client, { pod, untilMs: nowMs + podsKeepMs });
+    }
+  }
+
+  /** A Service of which each is an endpoint, by client. */
+  async #servicesOf(clients: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    const { clock, state } = this.#options;
+    const { pause } = new Pacer(clock);
+    const wanted = new Map(clients.map((one) => [parseAddress(one)!.latin1, one]));
+    const found = new Map<string, string>();
+    for (const key of state.serviceKeys()) {
+      for (const { addresses, length } of state.slices(key)) {
+        const width = addresses.length / length;
+        for (let i = 0; i < length; i += 1) {
+          const client = wanted.get(addresses.slice(i * width, (i + 1) * width));
+          if (client !== undefined && !found.has(client)) found.set(client, key);
+        }
+        const resting = pause();
+        if (resting !== undefined) await resting;
+      }
+    }
+    return found;
+  }
 }

@@ -2,16 +2,17 @@
 
 import { IPPROTO } from '../kernel/nft/constants.ts';
 import { binary, destinationKey } from '../modes/elements.ts';
-import { Address, type AddressKey, type Family } from '../net/address.ts';
+import { Address, type AddressKey, type CIDR, cidrContains, type Family } from '../net/address.ts';
 import { addCount } from '../net/counts.ts';
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { type EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
+import { specialUse } from '../net/special-address.ts';
 import type { DetectionMode } from '../state/detection.ts';
+import { type AddressKeys, keysOf } from '../state/node-sockets.ts';
 import { type Forwarding, forwardingId } from '../state/types.ts';
 import type { Counts } from './counts.ts';
 import { Evidence, noCounts } from './evidence.ts';
-import { Exemptions, type Known } from './exemptions.ts';
 import { type Member, Pool } from './pool.ts';
 
 /**
@@ -300,4 +301,48 @@ function newPort(id: string, { family, servicePort }: Forwarding, asked: Asked):
     compared: 0,
     seen: { parts: '', silent: '' },
   };
+}
+
+/** What is known at present. It is asked for each decision, and is the same until it changes. */
+export interface Known {
+  /** The addresses of this machine. */
+  readonly interfaces: () => readonly Address[];
+  /** Where pods may be. */
+  readonly podCIDRs: () => readonly CIDR[];
+  readonly serviceCIDRs: (family: Family) => readonly CIDR[];
+  /** The Service (`namespace/name`) that has this frontend of TCP. */
+  readonly ownerOf: (address: Address, port: number) => string | undefined;
+}
+
+export class Exemptions {
+  readonly #known: Known;
+  #interfaces: readonly Address[] = [];
+  /** Keys of `#interfaces`: a node may have thousands. */
+  #own: AddressKeys = new Set();
+
+  constructor(known: Known) {
+    this.#known = known;
+  }
+
+  /** Why the endpoint is neither probed nor ejected at present; undefined: it may be. */
+  reasonOf(address: Address, port: number): string | undefined {
+    const { ownerOf, podCIDRs, serviceCIDRs } = this.#known;
+    const isIn = (cidr: CIDR): boolean => cidrContains(cidr, address);
+    const special = specialUse(address);
+    if (special !== undefined) return `it is ${special}`;
+    if (this.#isOwn(address)) return 'it is an address of this node';
+    if (serviceCIDRs(address.family).some(isIn)) return 'it is in a ServiceCIDR';
+    const owner = ownerOf(address, port);
+    if (owner !== undefined) return `it is an address of Service ${owner}`;
+    return podCIDRs().some(isIn) ? undefined : 'it is in no pod CIDR that this node knows';
+  }
+
+  #isOwn({ key }: Address): boolean {
+    const interfaces = this.#known.interfaces();
+    if (interfaces !== this.#interfaces) {
+      this.#interfaces = interfaces;
+      this.#own = keysOf(interfaces);
+    }
+    return this.#own.has(key);
+  }
 }

@@ -5,7 +5,11 @@
  */
 import type { ReadableFiles } from '../host/files.ts';
 import type { Kernel } from '../kernel/kernel.ts';
+import { baseChain } from '../kernel/nft/chain.ts';
+import { NF_INET } from '../kernel/nft/constants.ts';
 import { type OwnContent, OwnTable, tableText, upkeep } from '../kernel/nft/own-table.ts';
+import { type MissingFeature, type ProbedStatement, probeInetTable } from '../kernel/nft/probe.ts';
+import { flowAdd, packetsAbove, withoutIPsec } from '../kernel/nft/rule.ts';
 import type { ModeName } from '../modes/mode.ts';
 import { PickedServices, type PickedServicesOptions } from '../state/picked-services.ts';
 import type { ClusterState } from '../state/store.ts';
@@ -14,8 +18,7 @@ import { Pacer } from '../time/pacer.ts';
 import { Runner } from '../time/runner.ts';
 import { devicesOf, readLinks } from './devices.ts';
 import { excludedBy, isExcluded } from './excluded.ts';
-import { content, elementsOf, excludesMore, ownTable } from './layout.ts';
-import { probe } from './probe.ts';
+import { content, elementsOf, excludesMore, flowtable, ownTable } from './layout.ts';
 
 /** The part of a log that this needs. */
 interface Log {
@@ -292,4 +295,21 @@ export class FastPath {
     this.#logged = 'in use';
     this.#options.log.info({ packets, devices: devices.length }, 'Using fast path');
   }
+}
+
+/** Probes which features the kernel lacks for the fast path. */
+const { flags, flowtable: name, priority } = flowtable;
+
+const statements: readonly ProbedStatement[] = [
+  ['expression flow_offload', 'CONFIG_NFT_FLOW_OFFLOAD', 'nft_flow_offload', flowAdd(name)],
+  ['expression ct', 'CONFIG_NFT_CT', 'nft_ct', packetsAbove(1)],
+  ['routes that lead through IPsec', 'CONFIG_NF_TABLES', 'nf_tables', withoutIPsec],
+];
+
+function probe(kernel: Kernel): Promise<readonly MissingFeature[]> {
+  const base = baseChain('filter', NF_INET.FORWARD, priority);
+  return probeInetTable(kernel, base, statements, (writer, table, needs) => {
+    needs('flowtables', 'CONFIG_NF_FLOW_TABLE_INET', 'nf_flow_table_inet');
+    writer.write('flowtableAdd', { ...table, flowtable: name, priority, flags, devices: '' });
+  });
 }

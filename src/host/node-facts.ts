@@ -1,6 +1,7 @@
 /** What Services depend on of this node: its zone, its addresses, and where node ports are open. */
 
 import type { Config } from '../config/config.ts';
+import type { NodePortAddresses } from '../config/settings/makers.ts';
 import type { Environment, ModeFacts } from '../modes/mode.ts';
 import { modeTable } from '../modes/mode-table.ts';
 import {
@@ -26,7 +27,6 @@ import type { ResolveContext } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Node } from '../state/types.ts';
 import { isLinkLocalV6, type NodeIPs, nodeIPs } from './node-ips.ts';
-import { listeningAddresses, nodePortAddresses } from './node-ports.ts';
 import type { NodePrograms } from './node-programs.ts';
 
 /** The settings that they depend on: an engine is replaced when one of these changes. */
@@ -303,3 +303,43 @@ function addressTexts(addresses: Addresses = []): string {
 }
 
 type Addresses = Environment['nodePortAddresses'] | undefined;
+
+/**
+ * Never a loopback address. CIDRs of one family do not restrict the other. `interfaces` is asked
+ * only when CIDRs decide.
+ */
+export function nodePortAddresses(
+  config: NodePortAddresses,
+  family: Family,
+  ips: NodeIPs,
+  interfaces: () => readonly Address[],
+): Environment['nodePortAddresses'] {
+  const addresses = listeningAddresses(config, family, ips, interfaces);
+  return addresses === 'all' ? 'all' : addresses.filter((address) => !isLoopback(address));
+}
+
+/** The same for sockets (10.2): with loopback addresses, where CIDRs contain them. */
+export function listeningAddresses(
+  config: NodePortAddresses,
+  family: Family,
+  ips: NodeIPs,
+  interfaces: () => readonly Address[],
+): Environment['nodePortAddresses'] {
+  switch (config.kind) {
+    case 'all':
+      return 'all';
+    case 'listed': {
+      const cidrs = config.cidrs.filter(({ address }) => address.family === family);
+      const primary = config.primary && !isLoopback(ips[family]) ? [ips[family]] : [];
+      const isNone = cidrs.length === 0 && primary.length === 0;
+      if (isNone || cidrs.some(({ prefixLength }) => prefixLength === 0)) return 'all';
+      const found = cidrs.length === 0 ? [] : interfaces();
+      const matching = [
+        ...primary,
+        ...found.filter((address) => cidrs.some((cidr) => cidrContains(cidr, address))),
+      ];
+      const unique = new Map(matching.map((address) => [formatAddress(address.bytes), address]));
+      return [...unique.keys()].sort().map((text) => unique.get(text)!);
+    }
+  }
+}

@@ -2,7 +2,9 @@
 import { existsSync } from 'node:fs';
 import { createRequire, findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
-import { schemaSum } from './schema.ts';
+import { crc32 } from 'node:zlib';
+import { conntrackReplies, conntrackRequests } from './conntrack-ops.ts';
+import { ElementShape, expressions, kernelOps, kernelReplies, kernelRequests } from './ops.ts';
 
 export interface SocketOptions {
   /** Path of the network namespace to work in, e.g. `/run/netns/a`; without it, the process's. */
@@ -176,3 +178,15 @@ export function loadAddon(path: string = addonPath): Addon {
   }
   return addon;
 }
+
+/** What the program and the addon must agree about: the layout of the records between them. */
+const schemas = [
+  ElementShape,
+  kernelOps,
+  [kernelRequests, conntrackRequests],
+  [kernelReplies, conntrackReplies],
+  expressions,
+];
+
+/** A checksum of all schemas. `scripts/generate.ts` writes it into the addon. */
+export const schemaSum: number = crc32(JSON.stringify(schemas));

@@ -2,8 +2,7 @@
 import { isKernelError, isNoAnswer } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { MissingFeature } from '../kernel/nft/probe.ts';
-import { likeIptables, missingForFilter } from './iptables/filter-part.ts';
-import { iptablesMode } from './iptables/mode.ts';
+import { iptablesMode, likeIptables, missingForFilter } from './iptables/mode.ts';
 import { describer as iptables } from './iptables/packet-path.ts';
 import { ipvsMode } from './ipvs/mode.ts';
 import { describer as ipvs } from './ipvs/packet-path.ts';

@@ -3,23 +3,26 @@ import type { Explanation } from '../../ask/explanation.ts';
 import { apiVersion } from '../../ask/paths.ts';
 import type { Trace } from '../../ask/trace.ts';
 import { type Block, bad, type Fact, tableIf } from '../../ask/view.ts';
-import { isFine, type Reached } from '../../host/reach.ts';
+import { isFine, type Reached, reach } from '../../host/reach.ts';
 import { openConntrack } from '../../kernel/conntrack.ts';
 import { isKernelError, orElse } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import { formatAddress } from '../../net/address.ts';
+import { formatAddress, addressBytes, parseAddress, parseCIDR } from '../../net/address.ts';
 import { blocksText, factsText, stepsText } from '../../serve/text.ts';
 import { findLegacyTables } from '../../takeover/legacy-tables.ts';
 import { byEndpoint } from '../../tools/trace/ending.ts';
-import { probe, probesText } from '../../tools/trace/probe.ts';
-import { type Target, targetText } from '../../tools/trace/target.ts';
+import { type Target, targetText, type Sender } from '../../tools/trace/target.ts';
 import { nothingCame, type TracedPacket, trace } from '../../tools/trace/tracer.ts';
-import type { Io, Run } from '../command.ts';
-import { exitCodes, isUnanswered } from '../errors.ts';
+import type { Io, Run, Given } from '../command.ts';
+import { exitCodes, isUnanswered, UsageError } from '../errors.ts';
 import { isForPeople, writerOf } from '../output.ts';
 import { ask } from './client.ts';
-import { readTraceRequest, type TraceRequest } from './trace-request.ts';
 import { type Tracing, tracing } from './tracing.ts';
+import { splitTarget } from '../../net/host-port.ts';
+import type { Protocol } from '../../net/protocol.ts';
+import { durationMs } from '../flags.ts';
+import { readTarget } from './names.ts';
+import { serverOf } from './server.ts';
 
 /** After this pause a SYN has passed all hooks, and an answer from a near endpoint has arrived. */
 const quietMs = 300;
@@ -164,4 +167,103 @@ function endOf({ endpoints, packets, probe, warnings }: Trace): Block[] {
     ...(facts.length === 0 ? [] : [{ facts }]),
     ...tableIf({ title: 'Endpoints', columns, rows }),
   ];
+}
+
+/** Sends packets in the same way as any program of this node. */
+const patienceMs = 1000;
+
+/** Resolves to the outcome; undefined: this program cannot send such packets. */
+function probe({ address, port, protocol }: Target): Promise<Reached | undefined> {
+  const to = { address: formatAddress(address.bytes), family: address.family, port };
+  return reach(protocol, to, patienceMs);
+}
+
+/** The outcome of all of them, in a sentence. */
+export function probesText(target: Target, all: readonly Reached[]): string {
+  const what = target.protocol === 'TCP' ? 'connection' : 'datagram';
+  const to = `of this node to ${targetText(target)}`;
+  if (all.length === 1) return `The ${what} ${to} ${fateOf(all[0]!)}.`;
+  const fates = Array.from(Map.groupBy(all, fateOf), ([fate, { length }]) => {
+    return `${length} ${length === 1 ? fate : fate.replace(/^was/, 'were')}`;
+  });
+  return `Of ${all.length} ${what}s ${to}, ${fates.join('; ')}.`;
+}
+
+function fateOf({ answer, error }: Reached): string {
+  if (answer === 'connected') return 'was accepted';
+  if (answer === 'answered') return 'was answered';
+  if (answer === 'silent') return 'was sent, and nothing came back';
+  if (answer === 'timeout') return `was not answered within ${patienceMs / 1000} s`;
+  return `failed: ${error}`;
+}
+
+/** Parses the arguments of `fairlead trace`. */
+interface TraceRequest {
+  readonly server: string;
+  readonly output: string | undefined;
+  readonly target: Target;
+  /** Other protocols of the port, which are not traced. */
+  readonly others: readonly Protocol[];
+  readonly sender: Sender;
+  readonly count: number;
+  readonly timeoutMs: number;
+}
+
+const timeoutDefault = '30s';
+/** The events of this number of packets fit into the socket's receive buffer. */
+const countMax = 100;
+
+/** Rejects with a UsageError, or as `ask` does if the process of this node must answer. */
+async function readTraceRequest(given: Given): Promise<TraceRequest> {
+  const { count = '1', from, output, timeout = timeoutDefault } = given.values;
+  const number = /^\d+$/.test(count) ? Number(count) : 0;
+  if (number < 1 || number > countMax) {
+    throw new UsageError(`--count "${count}" is not a number from 1 to ${countMax}`);
+  }
+  const timeoutMs = durationMs('timeout', timeout);
+  if (timeoutMs <= 0) throw new UsageError(`--timeout ${timeout} is not a time to wait`);
+  const word = readTarget(given.words[0]!, given);
+  const server = await serverOf(given);
+  const sender = senderOf(from);
+  const { others, target } = await targetOf(server, word);
+  if (sender.kind === 'addresses' && sender.block.address.family !== target.address.family) {
+    throw new UsageError(`--from ${from} and the address that it sends to are of two families`);
+  }
+  return { server, output, target, others, sender, count: number, timeoutMs };
+}
+
+function senderOf(from: string | undefined): Sender {
+  if (from === undefined) return { kind: 'anyone' };
+  if (from === 'node') return { kind: 'node' };
+  const address = parseAddress(from);
+  const block =
+    address === undefined
+      ? parseCIDR(from)
+      : { address, prefixLength: 8 * addressBytes[address.family] };
+  if (block !== undefined) return { kind: 'addresses', block };
+  const hint =
+    from === 'pod' || from === 'outside'
+      ? ': name its address, or the block of such addresses'
+      : '';
+  throw new UsageError(`--from "${from}" is not an address, a block of addresses, or node${hint}`);
+}
+
+/**
+ * Asks the process for the address of a name, and for the protocol of the Service's port. `text`:
+ * see `readTarget`.
+ */
+async function targetOf(
+  server: string,
+  text: string,
+): Promise<Pick<TraceRequest, 'others' | 'target'>> {
+  const { host, port, protocol = 'TCP' } = splitTarget(text)!;
+  const address = parseAddress(host);
+  try {
+    const { also = [], to } = await ask(server, 'explain', { to: text });
+    const target = { ...to, address: parseAddress(to.address)! };
+    return { target, others: also.map((one) => one.to.protocol) };
+  } catch (error) {
+    if (!isUnanswered(error) || address === undefined) throw error;
+    return { target: { address, port: Number(port), protocol }, others: [] };
+  }
 }

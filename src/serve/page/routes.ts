@@ -15,14 +15,13 @@ import { WhileAsked } from '../ask/while-asked.ts';
 import type { Route } from '../reply.ts';
 import { explainForm, explanationSection } from './explain.ts';
 import { type Html, html } from './html.ts';
-import { latelySection } from './lately.ts';
 import { contentSecurityPolicy } from './look.ts';
 import { documentOf, live, table } from './parts.ts';
 import { namedMax } from './problems.ts';
 import { serviceSection } from './service.ts';
 import { filterOf, listQuery, servicesSection } from './services.ts';
 import { nodeSection, verdict } from './status.ts';
-import { tiles } from './tiles.ts';
+import { tiles, latelySection } from './tiles.ts';
 
 const headers = {
   'Content-Type': 'text/html; charset=utf-8',

@@ -1,11 +1,18 @@
 /** Tries an endpoint or a frontend, and looks up why it does not answer. */
 import type { ServiceCheck } from '../../ask/check.ts';
+import { counted } from '../../ask/words.ts';
 import type { ReadableFiles } from '../../host/files.ts';
 import { type Reached, reach } from '../../host/reach.ts';
-import type { Routing } from '../../host/routing.ts';
+import {
+  type DeadHops,
+  deadHopTo,
+  type Routing,
+  routesFrom,
+  routesOf,
+} from '../../host/routing.ts';
+import { waitingAt } from '../../host/tcp-sockets.ts';
 import { type Address, parseAddress } from '../../net/address.ts';
 import type { Attempt } from './attempts.ts';
-import { causeOf } from './causes.ts';
 import { greet } from './greeting.ts';
 
 type Answered = Pick<
@@ -88,4 +95,20 @@ async function meaningOf(
   const other = { address: attempt.address, family, port: number === 1 ? 2 : 1 };
   const { answer: there } = (await reach('TCP', other, timeoutMs))!;
   return there === 'refused' || there === 'connected' ? meanings.filtered : meanings.silent;
+}
+
+/** `own`: addresses of this machine. Undefined: nothing of it explains it. */
+export function causeOf(
+  machine: ReadableFiles,
+  { address, port }: { readonly address: Address; readonly port: number },
+  own: readonly Address[],
+  dead: DeadHops,
+): string | undefined {
+  if (own.some(({ key }) => key === address.key)) {
+    const waiting = waitingAt(machine, address, port);
+    if (waiting === 0) return undefined;
+    return `its accept queue is full: ${counted(waiting, 'connection')} wait for its program`;
+  }
+  const routes = routesFrom(address.family, routesOf(machine));
+  return deadHopTo(address.latin1, routes, dead);
 }

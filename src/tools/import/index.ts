@@ -1,11 +1,10 @@
 /** `fairlead config convert` and `fairlead config validate`, without their input and output. */
 import { adviceOn } from '../../config/advice.ts';
 import { errorsOf, loadConfig } from '../../config/load.ts';
-import { configurationIn } from './configuration.ts';
+import { configurationIn, importKubeadm } from './configuration.ts';
 import { type CommandResult, Conversion, finish } from './conversion.ts';
 import { type DistributionName, distributionNames, importDistribution } from './distributions.ts';
 import { importFlagFile } from './flags.ts';
-import { importKubeadm } from './kubeadm.ts';
 import { importOpenShift } from './openshift.ts';
 import { importOvhcloud } from './ovhcloud.ts';
 

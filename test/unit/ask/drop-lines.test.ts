@@ -1,6 +1,6 @@
 /** What is printed of drops; the kernel tests find them. */
 import { expect, it } from 'vitest';
-import { DropLines } from '../../../src/cli/ask/drop-lines.ts';
+import { DropLines } from '../../../src/cli/ask/drops.ts';
 import type { Terminal } from '../../../src/cli/terminal.ts';
 import type { Drop } from '../../../src/tools/trace/drops.ts';
 

@@ -6,8 +6,8 @@ import { createServer as createTLS } from 'node:tls';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { waitingAt } from '../../../src/host/tcp-sockets.ts';
 import { parseAddress } from '../../../src/net/address.ts';
-import { causeOf } from '../../../src/tools/check/causes.ts';
 import { greet } from '../../../src/tools/check/greeting.ts';
+import { causeOf } from '../../../src/tools/check/trying.ts';
 import { thisMachine } from '../../../src/tools/preflight/machine.ts';
 import { createAuthority } from '../../fake/api-server-certificate.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ServiceHistory, type ShownChange } from '../../../src/serve/ask/service-history.ts';
+import { ServiceHistory, type ShownChange } from '../../../src/serve/ask/recent.ts';
 
 /** A change; `after` distinguishes it from others. */
 function change(after: number): ShownChange {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { trafficSchema } from '../../../src/ask/traffic.ts';
-import { ratesOf } from '../../../src/cli/ask/rates.ts';
+import { ratesOf } from '../../../src/cli/ask/top.ts';
 import type { AgentState } from '../../../src/serve/ask/agent-state.ts';
 import { trafficOf } from '../../../src/serve/ask/traffic.ts';
 import type { ServiceTraffic } from '../../../src/serve/service-counters.ts';

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { adviceOn } from '../../../src/config/advice.ts';
-import { modeDifferences } from '../../../src/config/mode-differences.ts';
+import { adviceOn, modeDifferences } from '../../../src/config/advice.ts';
 import { fieldPaths, settingTable } from '../../../src/config/settings/index.ts';
 import { configOf, load, loadFile } from './support.ts';
 

@@ -1,6 +1,6 @@
 /** The names of refused clients' pods. */
 import { expect, it, vi } from 'vitest';
-import { ClientPods } from '../../../src/connection-limits/client-pods.ts';
+import { ClientPods } from '../../../src/connection-limits/refusals.ts';
 import type { EndpointSlice } from '../../../src/state/types.ts';
 import { FakeLookup } from '../../fake/lookup.ts';
 import { ready, slice, slicePort } from '../state/build.ts';

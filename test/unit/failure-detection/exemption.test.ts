@@ -1,6 +1,6 @@
 /** Who writes EndpointSlices has the node probe pods only: not itself, and no other Services. */
 import { expect, it } from 'vitest';
-import { Exemptions, type Known } from '../../../src/failure-detection/exemptions.ts';
+import { Exemptions, type Known } from '../../../src/failure-detection/ports.ts';
 import { detectionRemarks } from '../../../src/serve/ask/endpoint-answers.ts';
 import type { Detection } from '../../../src/state/detection.ts';
 import type { Seen } from '../../../src/state/resolve.ts';

@@ -1,7 +1,7 @@
 /** Failure detection on the fake kernel, with clients, endpoints and a clock that a test drives. */
 import { onTestFinished } from 'vitest';
-import type { Known } from '../../../src/failure-detection/exemptions.ts';
 import { FailureDetection } from '../../../src/failure-detection/failure-detection.ts';
+import type { Known } from '../../../src/failure-detection/ports.ts';
 import type { Kernel } from '../../../src/kernel/kernel.ts';
 import { ElementShape, type Reply, type Request } from '../../../src/kernel/ops.ts';
 import { binary } from '../../../src/modes/elements.ts';

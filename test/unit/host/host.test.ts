@@ -7,10 +7,9 @@ import {
   interfaceAddresses,
   MachineAddresses,
 } from '../../../src/host/interfaces.ts';
-import { NodeFacts } from '../../../src/host/node-facts.ts';
+import { listeningAddresses, NodeFacts, nodePortAddresses } from '../../../src/host/node-facts.ts';
 import { nodeIPs } from '../../../src/host/node-ips.ts';
 import { nodeName } from '../../../src/host/node-name.ts';
-import { listeningAddresses, nodePortAddresses } from '../../../src/host/node-ports.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import { type Address, type CIDR, formatAddress } from '../../../src/net/address.ts';
 import { noLimits } from '../../../src/state/budget.ts';

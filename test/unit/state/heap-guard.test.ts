@@ -1,7 +1,6 @@
 /** Namespaces with more objects than the heap has room for. */
 import { describe, expect, it } from 'vitest';
-import { HeapGuard } from '../../../src/state/heap-guard.ts';
-import { bytesOfService, bytesOfSlice } from '../../../src/state/record-bytes.ts';
+import { bytesOfService, bytesOfSlice, HeapGuard } from '../../../src/state/heap-guard.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
 import { portsOf, ready, service, slice } from './build.ts';

@@ -4,7 +4,7 @@ import { Address, addressBytes, type CIDR, cidrKey } from '../../../src/net/addr
 import { addressList, blockList, mayHaveAny } from '../../../src/net/address-columns.ts';
 import { arrayMax, Columns, copyOfPart, type List, sameList } from '../../../src/net/list.ts';
 import { protocols } from '../../../src/net/protocol.ts';
-import { hintList } from '../../../src/state/hint-list.ts';
+import { hintList } from '../../../src/source/decode/endpoint-columns.ts';
 import { packedPorts } from '../../../src/state/port-list.ts';
 import { finish } from '../../../src/state/steps.ts';
 import type { SlicePort } from '../../../src/state/types.ts';

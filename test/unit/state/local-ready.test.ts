@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { countLocalReady } from '../../../src/state/local-ready.ts';
+import { countLocalReady } from '../../../src/serve/service-health.ts';
 import { drainingLocal, ready, readyLocal, slice, slicePort, unready } from './build.ts';
 
 describe('countLocalReady', () => {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { largeObjects } from '../../../bench/lib/records.ts';
 import { decodeChange, decodeContext, kindOf } from '../../../src/source/decode.ts';
 import type { Change } from '../../../src/state/change.ts';
-import { bytesOfService, bytesOfSlice } from '../../../src/state/record-bytes.ts';
+import { bytesOfService, bytesOfSlice } from '../../../src/state/heap-guard.ts';
 import { encodeObject } from '../../fake/protobuf.ts';
 import { usedMiB } from '../../used-memory.ts';
 

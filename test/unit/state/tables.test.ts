@@ -4,6 +4,7 @@ import { EndpointFlag } from '../../../src/state/candidates.ts';
 import { choose, whyNot } from '../../../src/state/categorise.ts';
 import { ageLimitMs } from '../../../src/state/endings.ts';
 import { nodePortsOf } from '../../../src/state/frontend-key.ts';
+import { bytesOfService, bytesOfSlice, bytesOfUnserved } from '../../../src/state/heap-guard.ts';
 import {
   allPaths,
   isByClient,
@@ -12,9 +13,8 @@ import {
   pathsOf,
   wayOf,
 } from '../../../src/state/paths.ts';
-import { bytesOfService, bytesOfSlice, bytesOfUnserved } from '../../../src/state/record-bytes.ts';
 import { topologyMode, whyIgnored } from '../../../src/state/topology.ts';
-import { forwardingKeys, podAt } from '../../../src/state/types.ts';
+import { forwardingKeys } from '../../../src/state/types.ts';
 import {
   http,
   ips,
@@ -167,11 +167,9 @@ it('a connection gets as old as its Service says, a tenth more or less', () => {
   expect([0, 0.5, 1].map((random) => ageLimitMs(1000, random))).toEqual([900, 1000, 1100]);
 });
 
-it('keys name ports of a Service, node ports of both families, and pods of a slice', () => {
+it('keys name ports of a Service, and node ports of both families', () => {
   const keys = forwardingKeys(service({ ports: portsOf(2) }));
   expect(keys).toEqual(['ns/web:p0/TCP', 'ns/web:p1/TCP']);
   expect(nodePortsOf(0)).toEqual([]);
   expect(nodePortsOf(5)).toEqual(['IPv4 TCP -5', 'IPv6 TCP -5']);
-  const two = slice({ '10.0.0.1': ready, '10.0.0.2': ready }, { pods: '\0\0\0\0abcd' });
-  expect([0, 1].map((i) => podAt(two, i))).toEqual([undefined, 'abcd']);
 });

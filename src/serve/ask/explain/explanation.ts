@@ -7,22 +7,23 @@ import { pathDescribers } from '../../../modes/index.ts';
 import { type Address, type Family, formatAddress, isLoopback } from '../../../net/address.ts';
 import { protocols } from '../../../net/protocol.ts';
 import type { Seen } from '../../../state/resolve.ts';
-import { serviceKey } from '../../../state/types.ts';
+import { type Forwarding, formatServicePortName, serviceKey } from '../../../state/types.ts';
 import type { Pacer } from '../../../time/pacer.ts';
+import { failureText } from '../../refusal-text.ts';
 import type { AgentState, RunningEngine } from '../agent-state.ts';
 import { answerPacer } from '../answer-pacer.ts';
 import { serviceAddresses, unknownNodeProblems } from '../endpoint-problems.ts';
 import type { Obstacle } from '../foreign-rules/foreign-rules.ts';
+import { portState } from '../port-state.ts';
 import { Refusal } from '../refusal.ts';
 import { readClient } from './client.ts';
-import type { ExplainInput } from './input.ts';
+import { type ExplainInput, targetText } from './input.ts';
 import { withoutHolder } from './no-holder.ts';
 import { nodeWarningsOf, obstaclesOf, unroutable } from './obstacles.ts';
 import { pathOf } from './path.ts';
 import { externalTargets, type Question, readQuestion, type Target } from './question.ts';
 import { type Holder, holderAt, searchBoth } from './search.ts';
 import { seenOf } from './selection.ts';
-import { isInForce, warningsOf } from './warnings.ts';
 
 /** Throws a Refusal. Frontends that clients outside do not reach come first. */
 export async function explanationOf(
@@ -177,4 +178,54 @@ function unknownNodes({ agent }: ExplainInput, seen: Seen | undefined): string[]
 function serviceOf(input: ExplainInput, { forwarding, frontend }: Holder): Explanation['service'] {
   const { namespace, name, port } = forwarding.servicePort;
   return { namespace, name, port, frontend: frontend.kind, inForce: isInForce(input, forwarding) };
+}
+
+/** Warnings, the most important first. `desired` is used if no Service is in force. */
+function warningsOf(
+  input: ExplainInput,
+  inForce: Holder | undefined,
+  desired: Holder | undefined,
+): string[] {
+  const holder = inForce ?? desired;
+  return [
+    ...starting(input),
+    ...(holder === undefined ? [] : waiting(input, holder, inForce !== undefined)),
+    ...lost(input, holder),
+  ];
+}
+
+/** Whether the desired state of the Service port is in force. */
+function isInForce({ agent, sync }: ExplainInput, { key, servicePort }: Forwarding): boolean {
+  return portState(agent, serviceKey(servicePort), key, sync).status === 'in force';
+}
+
+function starting({ sync }: ExplainInput): string[] {
+  const { phase } = sync.progress;
+  if (phase === 'live') return [];
+  return [`${sync.family} is starting (${phase}): its previous state may still be in force.`];
+}
+
+function waiting(input: ExplainInput, { forwarding }: Holder, holdsInForce: boolean): string[] {
+  const { sync } = input;
+  if (isInForce(input, forwarding)) return [];
+  const { key } = forwarding;
+  const name = formatServicePortName(forwarding.servicePort);
+  const still = holdsInForce ? 'its previous state is still in force' : 'nothing of it is in force';
+  const aside = sync.quarantined.get(key);
+  if (aside !== undefined) {
+    const tries = aside.attempts === 1 ? 'once' : `${aside.attempts} times`;
+    const error = failureText(aside.failure);
+    return [`The kernel refuses ${name} (tried ${tries}): ${error}; ${still}.`];
+  }
+  if (!sync.desired.has(key)) return [`${name} is to be removed, and is still in force.`];
+  return [`${name} has changed, and the change is not in force yet; ${still}.`];
+}
+
+/** Warns if another Service has the address of the one that the question names. */
+function lost(input: ExplainInput, holder: Holder | undefined): string[] {
+  const { service } = input.target;
+  if (service === undefined || holder === undefined) return [];
+  const has = serviceKey(holder.forwarding.servicePort);
+  if (has === service.key) return [];
+  return [`${service.key} asks for ${targetText(input)}, but ${has} has it: its claim is better.`];
 }

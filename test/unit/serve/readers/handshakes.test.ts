@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { HttpServer } from '../../../../src/serve/http/http-server.ts';
 import { Probes } from '../../../../src/serve/http/probes.ts';
 import { SharedMemory } from '../../../../src/serve/http/shared-memory.ts';
-import { selfSigned } from '../../../../src/serve/readers/certificate.ts';
+import { selfSigned } from '../../../../src/serve/readers/read-server.ts';
 import { freePort } from '../../free-port.ts';
 import { get, Raw } from '../http/ports.ts';
 

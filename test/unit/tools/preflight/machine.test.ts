@@ -1,11 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { type Finding, worst } from '../../../../src/host/finding.ts';
 import { ipvsMode } from '../../../../src/modes/ipvs/mode.ts';
-import { checkConntrack } from '../../../../src/tools/preflight/conntrack.ts';
 import { thisMachine } from '../../../../src/tools/preflight/machine.ts';
 import { checkPorts } from '../../../../src/tools/preflight/ports.ts';
-import { checkPrivileges } from '../../../../src/tools/preflight/privileges.ts';
-import { checkReliances, checkSettings } from '../../../../src/tools/preflight/settings.ts';
+import { checkPrivileges } from '../../../../src/tools/preflight/preflight.ts';
+import {
+  checkConntrack,
+  checkReliances,
+  checkSettings,
+} from '../../../../src/tools/preflight/settings.ts';
 import { configOf, load } from '../../config/support.ts';
 import { machineRoot } from '../../host/machine.ts';
 

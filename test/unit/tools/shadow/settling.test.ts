@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Difference } from '../../../../src/tools/shadow/compare.ts';
-import { Settling } from '../../../../src/tools/shadow/settling.ts';
+import { type Difference, Settling } from '../../../../src/tools/shadow/compare.ts';
 
 function difference(text: string, ...frontends: readonly string[]): Difference {
   return { family: 'IPv4', service: 'shop/web', text, frontends };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { probesText } from '../../../../src/cli/ask/trace.ts';
 import type { Reached } from '../../../../src/host/reach.ts';
 import { parseAddress } from '../../../../src/net/address.ts';
-import { probesText } from '../../../../src/tools/trace/probe.ts';
 
 const to = { address: parseAddress('10.96.0.1')!, port: 80 };
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { FrameCutter } from '../../../../../src/source/kubernetes/protobuf/frame-cutter.ts';
+import { FrameCutter } from '../../../../../src/source/kubernetes/protobuf/encoding.ts';
 import { ListCutter } from '../../../../../src/source/kubernetes/protobuf/list-cutter.ts';
 import { StringCache } from '../../../../../src/source/kubernetes/protobuf/string-cache.ts';
 import { encodeList, envelop } from '../../../../fake/protobuf.ts';
