@@ -4,10 +4,10 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { modeDifferences } from '../src/config/advice.ts';
 import { flagMeaning, formerFlags } from '../src/config/flags.ts';
 import { ownRelease, proxyGates, stageIn } from '../src/config/gates.ts';
 import { shownDefault } from '../src/config/help.ts';
-import { modeDifferences } from '../src/config/advice.ts';
 import {
   type FieldPath,
   fieldPaths,
@@ -21,7 +21,6 @@ import { rulesOf } from '../src/config/types.ts';
 import { settingRules } from '../src/config/validate.ts';
 import { defaultSettings } from '../src/config/values.ts';
 import { kubernetesVersion } from '../src/config/version.ts';
-import { addedFields, defaultsOf, fileFields, pathInV1alpha2 } from '../src/config/versions.ts';
 import { failureTable } from '../src/sync/after-failure.ts';
 import { annotationsPage } from './annotations-page.ts';
 import { apiPage } from './api-page.ts';
@@ -121,26 +120,6 @@ function fieldRow(path: FieldPath): string[] {
   ];
 }
 
-/** Fields that v1alpha2 has elsewhere, by their places there. */
-function movedFields(): string[][] {
-  const sources = Map.groupBy(
-    fieldPaths.filter((path) => pathInV1alpha2(path) !== path),
-    (path) => [...fileFields.v1alpha2].find(([, { gives }]) => gives.includes(path))?.[0] ?? '',
-  );
-  const isPrefixed = ([to, from]: [string, string[]]) => to === `linux.${from.join()}`;
-  const prefixed = [...sources].filter(isPrefixed).map(([, from]) => from.map(code).join());
-  return [
-    ...[...sources]
-      .filter((entry) => !isPrefixed(entry))
-      .map(([to, from]) => [from.map(code).join(', '), to === '' ? 'is dropped' : code(to)]),
-    [prefixed.join(', '), '`linux.` before it'],
-  ];
-}
-
-function changedDefault([path, value]: [string, unknown]): string {
-  return `| ${code(path)} | ${code(String(defaultSettings[path as FieldPath]))} | ${code(String(value))} |`;
-}
-
 function configurationPage(): string {
   const head = ['Field', 'Type, default', 'Bounds', 'Meaning'];
   const windows = fieldPaths.filter((path) => settingTable[path].origin === 'windows');
@@ -200,25 +179,6 @@ nftables:
 ${table(head, rows)}
 
 Fields for Windows nodes are accepted, without effect: ${windows.map(code).join(', ')}.
-
-## v1alpha2
-
-Fairlead also reads \`apiVersion: kubeproxy.config.k8s.io/v1alpha2\` of KEP-784. kube-proxy up to 1.37
-does not, so names may still change. \`--write-config-to\` and /configz write v1alpha1. These fields
-differ from v1alpha1; all others are the same:
-
-${table(['In v1alpha1', 'In v1alpha2'], movedFields())}
-
-| Default | In v1alpha1 | In v1alpha2 |
-| --- | --- | --- |
-${Object.entries(defaultsOf.v1alpha2).map(changedDefault).join('\n')}
-
-v1alpha2 also has these fields:
-
-${table(
-  ['Field', 'Type', 'Meaning'],
-  addedFields.map(({ name, type, meaning }) => [code(name), type, meaning]),
-)}
 
 ## Feature gates
 

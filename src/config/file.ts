@@ -5,7 +5,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { quote } from './go-values.ts';
-import type { FieldPath, GivenSettings } from './settings/index.ts';
+import { type FieldPath, fieldPaths, type GivenSettings, settingTable } from './settings/index.ts';
 import { nearest } from './spelling.ts';
 import {
   describeTree,
@@ -17,23 +17,13 @@ import {
   type TreeMap,
 } from './tree.ts';
 import { rulesOfType } from './types.ts';
-import { apiVersion, group, kind } from './values.ts';
-import {
-  defaultsOf,
-  type FileField,
-  fileFields,
-  settle,
-  type Version,
-  versions,
-} from './versions.ts';
+import { apiVersion, kind, settingsFrom } from './values.ts';
 import { parseYaml } from './yaml.ts';
 
 interface DecodedFile {
   readonly ok: true;
   /** Fields that the file gives; null and zero values that mean "default" are left out. */
   readonly given: GivenSettings;
-  /** What the version of the file has for settings that are not given, where that is its own. */
-  readonly defaults: GivenSettings;
   readonly locate: Locate;
   readonly warnings: readonly string[];
 }
@@ -64,17 +54,14 @@ export function decodeFile(file: Uint8Array | TreeMap): FileResult {
   if (!parsed.ok) return failed(parsed.problems);
   const wrongKind = checkKind(parsed.tree);
   if (wrongKind) return failed([wrongKind]);
-  const version = versionOf(parsed.tree as TreeMap)!;
-  const decoder = new Decoder(fileFields[version]);
+  const decoder = new Decoder();
   decoder.section(parsed.tree as TreeMap, '');
-  const { given, places, warnings: notes } = settle(version, decoder.values);
-  const locate: Locate = (setting, entry) => {
-    const field = places.get(setting) ?? setting;
+  const locate: Locate = (field, entry) => {
     const line = decoder.lines.get(`${field}.${entry}`) ?? decoder.lines.get(field) ?? 0;
     return { field, line };
   };
-  const read = { given, defaults: defaultsOf[version], locate };
-  const warnings = [...parsed.warnings.map(formatProblem), ...decoder.leniencies(), ...notes];
+  const read = { given: settingsFrom(decoder.values), locate };
+  const warnings = [...parsed.warnings.map(formatProblem), ...decoder.leniencies()];
   if (decoder.problems.length > 0) return { ...failed(decoder.problems), warnings, rest: read };
   return { ok: true, ...read, warnings };
 }
@@ -100,14 +87,7 @@ function checkKind(tree: Tree): Problem | undefined {
     const text = `no kind in it: the file must be a mapping, not ${describeTree(tree)}`;
     return { field: '', line: tree.line, text };
   }
-  const wrong = checkWord(tree, 'kind', kind);
-  return wrong ?? (versionOf(tree) ? undefined : checkWord(tree, 'apiVersion', apiVersion));
-}
-
-function versionOf({ entries }: TreeMap): Version | undefined {
-  const tree = entries.get('apiVersion')?.tree;
-  const written = tree?.kind === 'string' ? tree.value : '';
-  return versions.find((version) => written === `${group}/${version}`);
+  return checkWord(tree, 'kind', kind) ?? checkWord(tree, 'apiVersion', apiVersion);
 }
 
 function checkWord(
@@ -135,17 +115,14 @@ function checkWord(
   return { field: key, line, text: `${text}; ${hint}` };
 }
 
+const knownFields: ReadonlyMap<string, FieldPath> = new Map(fieldPaths.map((path) => [path, path]));
+
 class Decoder {
-  readonly values = new Map<string, unknown>();
+  readonly values = new Map<FieldPath, unknown>();
   readonly lines = new Map<string, number>();
   readonly problems: Problem[] = [];
-  readonly #fields: ReadonlyMap<string, FileField>;
   readonly #unknown: string[] = [];
   readonly #repeated: string[] = [];
-
-  constructor(fields: ReadonlyMap<string, FileField>) {
-    this.#fields = fields;
-  }
 
   section(tree: TreeMap, prefix: string): void {
     for (const { key, line } of tree.duplicates) {
@@ -154,18 +131,16 @@ class Decoder {
     for (const [key, entry] of tree.entries) {
       if (prefix === '' && (key === 'apiVersion' || key === 'kind')) continue;
       const path = `${prefix}${key}`;
-      const field = this.#fields.get(path);
-      if (field) this.#field(path, field, entry);
-      else if (this.#isSection(path)) this.#subsection(path, entry.tree, entry.line);
+      const field = knownFields.get(path);
+      if (field) this.#field(field, entry);
+      else if (fieldPaths.some((one) => one.startsWith(`${path}.`)))
+        this.#subsection(path, entry.tree, entry.line);
       else this.#reportUnknown(path, entry.line);
     }
   }
 
-  #isSection(path: string): boolean {
-    return [...this.#fields.keys()].some((field) => field.startsWith(`${path}.`));
-  }
-
-  #field(path: string, { type, keepsZero }: FileField, { tree, line }: TreeEntry): void {
+  #field(path: FieldPath, { tree, line }: TreeEntry): void {
+    const { keepsZero, type } = settingTable[path];
     this.lines.set(path, line);
     if (tree.kind === 'null') return;
     if (tree.kind === 'map') {
@@ -210,7 +185,7 @@ class Decoder {
   #reportUnknown(
     name: string,
     line: number,
-    known: readonly string[] = [...this.#fields.keys()],
+    known: readonly string[] = fieldPaths,
     prefix = '',
   ): void {
     // What is only counted needs no guess, which takes its time.

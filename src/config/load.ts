@@ -161,7 +161,7 @@ function readSettings(
   }
   return {
     ok: true,
-    settings: withKeptFlags(withDefaults({ ...file.defaults, ...file.given }), flags),
+    settings: withKeptFlags(withDefaults(file.given), flags),
     given: file.given,
     warnings,
     locate: file.locate,
@@ -185,7 +185,7 @@ function problemsOfRest(flags: ParsedFlags, { problems, rest }: UnreadableFile):
   if (rest === undefined) return [];
   const unread = problems.map(({ field }) => sectionOf(field));
   if (unread.includes('mode') || unread.includes('featureGates')) return [];
-  const settings = withDefaults({ ...rest.defaults, ...rest.given });
+  const settings = withDefaults(rest.given);
   const { stages } = check(flags, withKeptFlags(settings, flags));
   return stages
     .flatMap((stage) => stage.violations)

@@ -22,8 +22,7 @@ import { defaultOf, isZero, type Json, rulesOf } from './types.ts';
 const healthzPort = 10256;
 const metricsPort = 10249;
 
-export const group = 'kubeproxy.config.k8s.io';
-export const apiVersion = `${group}/v1alpha1`;
+export const apiVersion = 'kubeproxy.config.k8s.io/v1alpha1';
 export const kind = 'KubeProxyConfiguration';
 
 /** Makes settings out of loose values; the one place where the table's types are trusted. */
