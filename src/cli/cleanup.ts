@@ -17,7 +17,6 @@ import type { ProxyMode } from '../modes/proxy-mode.ts';
 import { printable } from '../serve/printable.ts';
 import {
   findIPVSLeftovers,
-  type IPVSLeftovers,
   isOurIPVS,
   removeIPVSLeftovers,
   serviceText,
@@ -30,6 +29,7 @@ import { describeError } from './errors.ts';
 import { holdNamespaceForCleanup } from './instance.ts';
 import {
   attemptAll,
+  type Left,
   listOrRemove,
   ofFeatures,
   ofMode,
@@ -103,19 +103,13 @@ function removals({ connectTime, isSecond, kernel, modes }: CleanupOptions): Rem
 }
 
 function ofVariant(kernel: Kernel, modes: readonly ProxyMode[], variant: Variant): Removal {
-  return {
-    list: async (print) => {
-      const found = await steadily(() => findIn(kernel, variant, 'all'));
-      for (const line of list(withoutOurs(found, modes), variant)) print(line);
-    },
-    remove: async (print) => {
-      const leftovers = await steadily(async () => {
-        const found = await findIn(kernel, variant, 'all');
-        await removeLeftovers(kernel, found);
-        return found;
-      });
-      for (const line of summary(leftovers, variant)) print(line);
-    },
+  return async (how, report) => {
+    const found = await steadily(async () => {
+      const all = await findIn(kernel, variant, 'all');
+      if (how === 'remove') await removeLeftovers(kernel, all);
+      return all;
+    });
+    leftIn(withoutOurs(found, modes), variant).forEach(report);
   };
 }
 
@@ -134,98 +128,73 @@ function withoutOurs(found: Leftovers, modes: readonly ProxyMode[]): Leftovers {
   };
 }
 
-function list({ chains, jumps, kept, tables }: Leftovers, { backend, word }: Variant): string[] {
+function leftIn({ chains, jumps, kept, tables }: Leftovers, { backend, word }: Variant): Left[] {
   return [
-    ...tables.map(
-      (table) => `table ${word} ${table}: only kube-proxy's nftables mode uses this name`,
-    ),
+    ...tables.map((table) => {
+      const because = "only kube-proxy's nftables mode uses this name";
+      return { object: `table ${word} ${table}`, because };
+    }),
     ...jumps.map(({ table, chain, handle, target }) => {
       const which = backend === 'legacy' ? '' : ` handle ${handle}`;
-      return `rule ${word} ${table} ${chain}${which}: jumps to ${target} from where only kube-proxy does`;
+      const because = `jumps to ${target} from where only kube-proxy does`;
+      return { object: `rule ${word} ${table} ${chain}${which}`, because };
     }),
     ...chains.map(({ table, chain }) => {
-      return `chain ${word} ${table} ${chain}: only kube-proxy's iptables or ipvs mode has it`;
+      const because = "only kube-proxy's iptables or ipvs mode has it";
+      return { object: `chain ${word} ${table} ${chain}`, because };
     }),
-    ...kept.map(
-      ({ table, chain, because }) => `(stays: chain ${word} ${table} ${chain}: ${because})`,
-    ),
+    ...kept.map(({ table, chain, because }) => {
+      return { object: `chain ${word} ${table} ${chain}`, because, stays: true };
+    }),
   ];
-}
-
-function summary({ tables, chains, jumps, kept }: Leftovers, { backend, word }: Variant): string[] {
-  const lines = tables.map((table) => `removed table ${word} ${table}`);
-  if (chains.length + jumps.length > 0) {
-    const counts = `${chains.length} chains and ${jumps.length} rules that jump to them`;
-    const from = backend === 'legacy' ? word : `the iptables tables of family ${word}`;
-    lines.push(`removed ${counts} of kube-proxy's from ${from}`);
-  }
-  for (const { table, chain, because } of kept) {
-    lines.push(`left chain ${word} ${table} ${chain}: ${because}`);
-  }
-  return lines;
 }
 
 function ofCounters(kernel: Kernel): Removal {
-  return {
-    list: async (print) => {
-      for (const { name } of await readCounters(kernel)) {
-        print(`counter ${name}: only kube-proxy's iptables mode, and ours, uses this name`);
-      }
-    },
-    remove: (print) => removeCounters(kernel, print),
-  };
-}
-
-/** Removes counters. The kernel releases them some time after the rules are deleted. */
-async function removeCounters(kernel: Kernel, print: Print): Promise<void> {
-  for (let count = 1; ; count += 1) {
-    const all = await readCounters(kernel);
-    const busy = all.filter(({ references }) => references > 0).map(({ name }) => name);
-    const idle = all.map(({ name }) => name).filter((name) => !busy.includes(name));
-    await deleteCounters(kernel, idle);
-    for (const name of idle) print(`removed counter ${name}`);
-    if (busy.length === 0) return;
-    if (count >= attemptsMax) {
-      for (const name of busy) print(`left counter ${name}: rules count in it`);
+  return async (how, report) => {
+    const because = "only kube-proxy's iptables mode, and ours, uses this name";
+    const object = ({ name }: { readonly name: string }): string => `counter ${name}`;
+    if (how === 'list') {
+      for (const one of await readCounters(kernel)) report({ object: object(one), because });
       return;
     }
-    await sleep(attemptPauseMs);
-  }
+    // The kernel releases them some time after the rules are deleted.
+    for (let count = 1; ; count += 1) {
+      const all = await readCounters(kernel);
+      const busy = all.filter(({ references }) => references > 0);
+      const idle = all.filter((one) => !busy.includes(one));
+      await deleteCounters(
+        kernel,
+        idle.map(({ name }) => name),
+      );
+      for (const one of idle) report({ object: object(one), because });
+      if (busy.length === 0) return;
+      if (count < attemptsMax) await sleep(attemptPauseMs);
+      else {
+        const left = { because: 'rules count in it', stays: true };
+        for (const one of busy) report({ object: object(one), ...left });
+        return;
+      }
+    }
+  };
 }
 
 function ofIPVS(kernel: Kernel, modes: readonly ProxyMode[]): Removal {
-  return {
-    list: async (print) => {
-      if (await isOurIPVS(kernel, modes)) return;
-      for (const line of listIPVS(await findIPVSLeftovers(kernel, 'all'))) print(line);
-    },
-    // Ours has been removed by now, and had its own interface of that name.
-    remove: async (print) => {
-      const leftovers = await findIPVSLeftovers(kernel, 'all');
-      await removeIPVSLeftovers(kernel, leftovers);
-      for (const line of summaryOfIPVS(leftovers)) print(line);
-    },
+  return async (how, report) => {
+    // When it is removed, ours has gone by now, and had its own interface of that name.
+    if (how === 'list' && (await isOurIPVS(kernel, modes))) return;
+    const found = await findIPVSLeftovers(kernel, 'all');
+    if (how === 'remove') await removeIPVSLeftovers(kernel, found);
+    const where = `at an address of ${linkName}, or a node port of kube-proxy's sets`;
+    const name = "only kube-proxy's ipvs mode uses this name";
+    for (const service of found.services) {
+      report({ object: `virtual service ${serviceText(service)}`, because: where });
+    }
+    for (const set of found.sets) report({ object: `ipset ${set}`, because: name });
+    for (const set of found.keptSets) {
+      report({ object: `ipset ${set}`, because: 'rules refer to it', stays: true });
+    }
+    if (found.interface) report({ object: `interface ${linkName}`, because: name });
   };
-}
-
-function listIPVS({ services, sets, keptSets, ...found }: IPVSLeftovers): string[] {
-  const because = `at an address of ${linkName}, or a node port of kube-proxy's sets`;
-  return [
-    ...services.map((service) => `virtual service ${serviceText(service)}: ${because}`),
-    ...sets.map((set) => `ipset ${set}: only kube-proxy's ipvs mode uses this name`),
-    ...keptSets.map((set) => `(stays, while rules refer to it: ipset ${set})`),
-    ...(found.interface ? [`interface ${linkName}: only kube-proxy's ipvs mode has it`] : []),
-  ];
-}
-
-function summaryOfIPVS({ services, sets, keptSets, ...found }: IPVSLeftovers): string[] {
-  const lines = keptSets.map((set) => `left ipset ${set}: rules refer to it`);
-  if (services.length + sets.length > 0) {
-    lines.push(
-      `removed ${services.length} virtual services and ${sets.length} sets of kube-proxy's`,
-    );
-  }
-  return found.interface ? [...lines, `removed interface ${linkName}`] : lines;
 }
 
 async function steadily<T>(attempt: () => Promise<T>): Promise<T> {

@@ -8,7 +8,6 @@ import {
   doubtsAbout,
   type Ending,
   endUnused,
-  type Found,
   findAttached,
   hasPins,
 } from '../connect-time/maps/attached.ts';
@@ -22,7 +21,7 @@ import { ask } from './ask/client.ts';
 import { serverOf } from './ask/server.ts';
 import type { Run } from './command.ts';
 import { isUnanswered } from './errors.ts';
-import { listOrRemove, type Removal } from './removal.ts';
+import { type Left, listOrRemove, type Removal } from './removal.ts';
 
 const force = 'ignore-other-instance';
 export const run: Run = async (given, io) => {
@@ -59,17 +58,18 @@ async function stateOf(server: string): Promise<string | undefined> {
 
 /** The attached programs, and the folder of their maps. Rejects where that may not be all. */
 export function ofPrograms(kernel: Kernel, paths: ConnectTimePaths): Removal {
-  return {
-    list: async (print) => {
+  return async (how, report) => {
+    if (how === 'list') {
       const found = await findAttached(kernel, paths);
-      for (const line of programLines(found, paths)) print(line);
+      const programs = found.kind === 'ours' ? found.programs : [];
+      const unpinned = programs.filter(({ isPinned }) => !isPinned);
+      named(hasPins(paths), unpinned, paths).forEach(report);
       checkWhole(doubtsAbout(found, paths, false));
-    },
-    remove: async (print) => {
+    } else {
       const ending = await endUnused(kernel, paths, false);
-      for (const line of endingLines(ending, paths)) print(line);
+      named(ending.isFolderRemoved, ending.detached, paths).forEach(report);
       checkWhole(ending);
-    },
+    }
   };
 }
 
@@ -88,31 +88,20 @@ function checkWhole({
   );
 }
 
-function programLines(found: Found, paths: ConnectTimePaths): string[] {
-  const { directory } = paths;
-  const programs = found.kind === 'ours' ? found.programs : [];
+function named(
+  hasFolder: boolean,
+  programs: Ending['detached'],
+  { directory }: ConnectTimePaths,
+): Left[] {
+  const folder = {
+    object: `directory ${directory}`,
+    because: 'only Fairlead uses this name, for connect-time translation',
+  };
+  const because = 'its maps are those of connect-time translation';
   return [
-    ...(hasPins(paths)
-      ? [`directory ${directory}: only Fairlead uses this name, for connect-time translation`]
-      : []),
-    ...programs
-      .filter(({ isPinned }) => !isPinned)
-      .map(
-        ({ link, name, program }) =>
-          `program ${name} (id ${program}, link ${link}): its maps are those of connect-time translation`,
-      ),
-  ];
-}
-
-/** A line for each thing that was removed. */
-function endingLines(
-  { detached, isFolderRemoved }: Ending,
-  { directory }: Pick<ConnectTimePaths, 'directory'>,
-): string[] {
-  return [
-    ...(isFolderRemoved ? [`removed directory ${directory}`] : []),
-    ...detached.map(({ link, name, program }) => {
-      return `detached program ${name} (id ${program}, link ${link})`;
+    ...(hasFolder ? [folder] : []),
+    ...programs.map(({ link, name, program }) => {
+      return { object: `program ${name} (id ${program}, link ${link})`, because };
     }),
   ];
 }

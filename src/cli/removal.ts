@@ -13,26 +13,45 @@ import { type ExitCode, exitCodes } from './errors.ts';
 
 /** Takes a line without newline. */
 export type Print = (line: string) => void;
+type How = 'list' | 'remove';
 
-/** One kind of what may be left. */
-export interface Removal {
-  /** Prints what `remove` would remove or leave, each object with the reason. */
-  list(print: Print): Promise<void>;
-  /** Prints each object that it has removed or left. */
-  remove(print: Print): Promise<void>;
+/** An object that is or was there. */
+export interface Left {
+  /** In the words of its tool: `chain ip nat KUBE-MARK-MASQ`. */
+  readonly object: string;
+  /** How it is recognised, or why it stays. */
+  readonly because: string;
+  readonly stays?: boolean;
+}
+
+/** Lists one kind of what may be left, or removes it. `report` gets also what stays. */
+export type Removal = (how: How, report: (left: Left) => void) => Promise<void>;
+
+/** The most removed objects of one kind to name: kube-proxy may have tens of thousands. */
+const namedMax = 20;
+
+function lineOf({ because, object, stays }: Left, how: How): string {
+  if (how === 'list') return stays ? `(stays: ${object}: ${because})` : `${object}: ${because}`;
+  return stays ? `left ${object}: ${because}` : `removed ${object}`;
 }
 
 /** Continues after a failure. Resolves to all, except those of a kernel that lacks such objects. */
 export async function attemptAll(
   removals: readonly Removal[],
-  how: keyof Removal,
+  how: How,
   print: Print,
 ): Promise<Error[]> {
   const failures: Error[] = [];
   for (const one of removals) {
-    await one[how](print).catch((error: Error) => {
+    let removed = 0;
+    const report = (left: Left): void => {
+      if (how === 'remove' && !left.stays) removed += 1;
+      if (left.stays || removed <= namedMax) print(lineOf(left, how));
+    };
+    await one(how, report).catch((error: Error) => {
       if (!isAbsence(error)) failures.push(error);
     });
+    if (removed > namedMax) print(`removed ${removed - namedMax} more`);
   }
   return failures;
 }
@@ -40,7 +59,7 @@ export async function attemptAll(
 /** Rejects at the end, with the first failure: then it may not be all. */
 export async function listOrRemove(
   removals: readonly Removal[],
-  how: keyof Removal,
+  how: How,
   print: Print,
 ): Promise<ExitCode> {
   let count = 0;
@@ -55,15 +74,10 @@ export async function listOrRemove(
 
 /** What a mode has made. */
 export function ofMode(kernel: Kernel, mode: ProxyMode): Removal {
-  return {
-    list: async (print) => {
-      for (const { object, because } of await mode.owned(kernel)) print(`${object}: ${because}`);
-    },
-    remove: async (print) => {
-      const owned = await mode.owned(kernel);
-      await mode.cleanup(kernel);
-      for (const { object } of owned) print(`removed ${object}`);
-    },
+  return async (how, report) => {
+    const owned = await mode.owned(kernel);
+    if (how === 'remove') await mode.cleanup(kernel);
+    owned.forEach(report);
   };
 }
 
@@ -95,12 +109,8 @@ function ofFeature(
   object: string,
   { isThere, remove }: { isThere: () => Promise<boolean>; remove: () => Promise<boolean> },
 ): Removal {
-  return {
-    list: async (print) => {
-      if (await isThere()) print(`${object}: our ${feature} made it`);
-    },
-    remove: async (print) => {
-      if (await remove()) print(`removed ${object}`);
-    },
+  return async (how, report) => {
+    const isIt = await (how === 'list' ? isThere() : remove());
+    if (isIt) report({ object, because: `our ${feature} made it` });
   };
 }

@@ -13,7 +13,7 @@ import type { ProxyMode } from '../modes/proxy-mode.ts';
 import type { Run } from './command.ts';
 import { ofPrograms } from './connect-time.ts';
 import { holdNamespaceForRemoval } from './instance.ts';
-import { listOrRemove, ofFeatures, ofMode, type Print, type Removal } from './removal.ts';
+import { listOrRemove, ofFeatures, ofMode, type Removal } from './removal.ts';
 
 export const run: Run = async ({ values }, io) => {
   const how = values['dry-run'] ? 'list' : 'remove';
@@ -45,9 +45,8 @@ function isShared({ ownsChain, usesIPVS }: ProxyMode): boolean {
 }
 
 function leftOf(kernel: Kernel, mode: ProxyMode): Removal {
-  const leave = async (print: Print): Promise<void> => {
-    const why = 'kube-proxy may use it; on a node that nothing proxies, --cleanup removes it';
-    for (const { object } of await mode.owned(kernel)) print(`left ${object}: ${why}`);
+  const because = 'kube-proxy may use it; on a node that nothing proxies, --cleanup removes it';
+  return async (_, report) => {
+    for (const { object } of await mode.owned(kernel)) report({ object, because, stays: true });
   };
-  return { list: leave, remove: leave };
 }

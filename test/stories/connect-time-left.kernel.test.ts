@@ -222,7 +222,7 @@ test.each(['connect-time remove', '--cleanup'])(
     await before.kill();
     const { code, stdout } = await program(false, ...words.split(' '));
     expect(code).toBe(0);
-    expect(stdout.match(/^detached program /gm)).toHaveLength(6);
+    expect(stdout.match(/^removed program /gm)).toHaveLength(6);
     await kubeProxyServes();
     expect(await answers()).toEqual(['pod-b']);
     expect(existsSync(place.directory)).toBe(true);

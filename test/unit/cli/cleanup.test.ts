@@ -48,7 +48,7 @@ describe('--cleanup of connect-time translation', () => {
     await listCleanup({ ...options, connectTime });
     expect(printed[0]).toMatch(/^program connect4 \(id 7, link 7\): /);
     await cleanUp({ ...options, connectTime });
-    expect(printed).toContain('detached program connect4 (id 7, link 7)');
+    expect(printed).toContain('removed program connect4 (id 7, link 7)');
     expect(kernel.bpf.strays.size).toBe(0);
   });
 
@@ -201,8 +201,8 @@ describe('--cleanup --dry-run', () => {
       'virtual service TCP 10.96.0.1:443: ' +
         "at an address of kube-ipvs0, or a node port of kube-proxy's sets",
       "ipset KUBE-IPVS-IPS: only kube-proxy's ipvs mode uses this name",
-      '(stays, while rules refer to it: ipset KUBE-CLUSTER-IP)',
-      "interface kube-ipvs0: only kube-proxy's ipvs mode has it",
+      '(stays: ipset KUBE-CLUSTER-IP: rules refer to it)',
+      "interface kube-ipvs0: only kube-proxy's ipvs mode uses this name",
     ]);
     expect(kernel.ipvs.text()).not.toBe('');
   });
@@ -223,10 +223,17 @@ describe('--cleanup', () => {
     const builtIn = { PREROUTING: ['mine'], OUTPUT: [], POSTROUTING: [] };
     write(mine, 'nat', merge({ PREROUTING: [], mine: [''] }, builtIn));
     expect(kernel.ruleset()).toBe(mine.ruleset());
-    expect(printed).toEqual([
+    expect(printed.map((line) => line.replace(/handle \d+/, 'handle N'))).toEqual([
       'removed table ip fairlead',
       'removed table ip6 fairlead',
-      "removed 5 chains and 3 rules that jump to them of kube-proxy's from the iptables tables of family ip",
+      'removed rule ip nat PREROUTING handle N',
+      'removed rule ip nat OUTPUT handle N',
+      'removed rule ip nat POSTROUTING handle N',
+      'removed chain ip nat KUBE-SERVICES',
+      'removed chain ip nat KUBE-POSTROUTING',
+      'removed chain ip nat KUBE-MARK-MASQ',
+      `removed chain ip nat ${svc}`,
+      'removed chain ip nat KUBE-SEP-SXIVWICOYRO3J4NJ',
       'removed table ip6 kube-proxy',
     ]);
     const again = saying(kernel);
@@ -241,8 +248,9 @@ describe('--cleanup', () => {
     expect(kernel.ipvs.text()).toBe('');
     expect(kernel.links.texts('kube-ipvs0')).toBeUndefined();
     expect(printed).toEqual([
+      'removed virtual service TCP 10.96.0.1:443',
+      'removed ipset KUBE-IPVS-IPS',
       'left ipset KUBE-CLUSTER-IP: rules refer to it',
-      "removed 1 virtual services and 1 sets of kube-proxy's",
       'removed interface kube-ipvs0',
     ]);
     const again = saying(kernel);
@@ -260,9 +268,19 @@ describe('--cleanup', () => {
     await cleanUp(options);
     const left = { PREROUTING: [], OUTPUT: [], POSTROUTING: [], mine: [''] };
     expect(kernel.legacy.rules('IPv4', 'nat')).toEqual(left);
-    expect(printed).toEqual([
-      "removed 5 chains and 3 rules that jump to them of kube-proxy's from iptables-legacy",
-    ]);
+    expect(printed).toHaveLength(5 + 3);
+    expect(printed).toContain(`removed chain iptables-legacy nat ${svc}`);
+  });
+
+  it('names the first twenty objects of a kind that it removes, and counts the others', async () => {
+    const letters = [...'ABCDEFGHIJKLMNOPQRSTUVW'];
+    const own = Object.fromEntries(letters.map((one) => [`KUBE-SVC-${one.repeat(16)}`, ['']]));
+    const kernel = new FakeKernel();
+    write(kernel, 'nat', merge(kubeProxy, own));
+    const { options, printed } = saying(kernel);
+    await cleanUp(options);
+    expect(printed).toHaveLength(20 + 1);
+    expect(printed.at(-1)).toBe(`removed ${5 + 3 + letters.length - 20} more`);
   });
 
   it("removes kube-proxy's named counters, and lists them with --dry-run", async () => {

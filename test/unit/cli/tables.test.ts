@@ -42,7 +42,7 @@ describe('fairlead tables remove', () => {
     const printed: string[] = [];
     expect(await tables(kernel, 'remove', printed)).toBe(0);
     expect(printed).toEqual([
-      'detached program connect4 (id 7, link 7)',
+      'removed program connect4 (id 7, link 7)',
       'removed table inet fairlead-fast-path',
       'removed table ip fairlead-failure-detection',
       'removed table ip6 fairlead-failure-detection',
