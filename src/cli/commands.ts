@@ -120,7 +120,7 @@ const serviceCheck: Command = {
   offers: 'services',
   flags: {
     ...serverFlags,
-    output: outputFlag('json', 'yaml', 'jsonpath='),
+    output: outputFlag('json', 'jsonpath='),
     ...namespaceFlags,
     timeout: {
       shown: 'DURATION',
@@ -204,8 +204,8 @@ const trace: Command = {
   flags: {
     ...serverFlags,
     output: {
-      ...outputFlag('json', 'yaml', 'jsonpath='),
-      meaning: 'Print all packets at the end, as JSON or YAML (docs/api.md), or fields of them.',
+      ...outputFlag('json', 'jsonpath='),
+      meaning: 'Print all packets at the end, as JSON (docs/api.md), or fields of them.',
     },
     ...namespaceFlags,
     from: {
@@ -297,7 +297,7 @@ const preflight: Command = {
     'agents, settings, ports. Writes nothing.',
   exitCodes: '0 ready, 1 there is a problem, 2 wrong usage',
   takesRunFlags: true,
-  flags: { output: outputFlag('text', 'json', 'yaml', 'jsonpath=') },
+  flags: { output: outputFlag('text', 'json', 'jsonpath=') },
   examples: ['fairlead preflight --config /var/lib/kube-proxy/config.conf'],
   load: () => import('./preflight.ts'),
 };
@@ -312,15 +312,13 @@ const shadow: Command = {
   exitCodes: '0 no difference, 1 there are differences, 2 wrong usage',
   takesRunFlags: true,
   flags: {
-    output: outputFlag('text', 'json', 'yaml', 'jsonpath='),
-    once: { shown: '', meaning: 'Exit with the differences that have lasted (default).' },
-    watch: { letter: 'w', shown: '', meaning: 'Report differences as they come and go.' },
+    output: outputFlag('text', 'json', 'jsonpath='),
     settle: {
       shown: 'DURATION',
       meaning: 'A difference counts if it lasts this long (default 10s).',
     },
   },
-  examples: ['fairlead shadow --kubeconfig /etc/kubernetes/kube-proxy.conf --watch'],
+  examples: ['fairlead shadow --kubeconfig /etc/kubernetes/kube-proxy.conf'],
   load: () => import('./shadow.ts'),
 };
 
@@ -512,7 +510,7 @@ const version: Command = {
   words: ['version'],
   group: 'other',
   summary: 'Print the version',
-  flags: { output: outputFlag('text', 'json', 'yaml', 'jsonpath=') },
+  flags: { output: outputFlag('text', 'json', 'jsonpath=') },
   examples: ['fairlead version', 'fairlead version -o json'],
   load: () => import('./version.ts'),
 };

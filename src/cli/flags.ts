@@ -30,7 +30,7 @@ export function outputFlag(...values: readonly string[]): CommandFlag {
 
 function outputMeaning(values: readonly string[]): string {
   const parts = [
-    values.includes('json') ? 'the whole answer as JSON or YAML (docs/api.md)' : '',
+    values.includes('json') ? 'the whole answer as JSON (docs/api.md)' : '',
     values.includes('jsonpath=') ? 'fields of it by a template as kubectl does' : '',
     values.includes('wide') ? 'a table with more columns' : '',
     values.includes('name') ? 'names alone' : '',
@@ -39,7 +39,7 @@ function outputMeaning(values: readonly string[]): string {
 }
 
 /** Flags of every command that asks the process. */
-export const answerOutputs = ['json', 'yaml', 'wide', 'jsonpath='] as const;
+export const answerOutputs = ['json', 'wide', 'jsonpath='] as const;
 
 export const askFlags = {
   ...serverFlags,

@@ -11,7 +11,7 @@ import { nodeConfig } from './node-command.ts';
 import { writerOf } from './output.ts';
 
 export const run: Run = async (given, { stderr, stdout }) => {
-  const write = await writerOf(given.values.output);
+  const write = writerOf(given.values.output);
   const { config, warnings } = nodeConfig(given);
   for (const warning of warnings) stderr.write(`${warning}\n`);
   const kernel = openKernel();

@@ -2,62 +2,40 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hostFiles } from '../host/files.ts';
 import { availableFamilies } from '../host/interfaces.ts';
-import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
-import type { Family } from '../net/address.ts';
 import { printable } from '../serve/printable.ts';
-import type { ShadowCluster } from '../tools/shadow/cluster.ts';
-import { type Difference, Settling } from '../tools/shadow/compare.ts';
-import { type Look, look, NothingProgrammedError } from '../tools/shadow/shadow.ts';
-import type { Io, Run as RunCommand } from './command.ts';
+import type { Difference } from '../tools/shadow/compare.ts';
+import { type Look, lastingOf, look, NothingProgrammedError } from '../tools/shadow/shadow.ts';
+import type { Run } from './command.ts';
 import { exitCodes, UsageError } from './errors.ts';
 import { durationMs } from './flags.ts';
 import { nodeConfig } from './node-command.ts';
 import { openCluster } from './open-cluster.ts';
-import { type Writer, writerOf } from './output.ts';
-import { whileRead } from './reader.ts';
+import { writerOf } from './output.ts';
 
 const settleDefault = '10s';
 const lookAgainMs = 1000;
 
-export const run: RunCommand = async (given, io) => {
-  const { output, settle = settleDefault, watch: isWatching } = given.values;
+export const run: Run = async (given, io) => {
+  const { output, settle = settleDefault } = given.values;
   const settleMs = durationMs('settle', settle);
   if (settleMs < 0) throw new UsageError(`--settle "${settle}" is below 0`);
   const { config, warnings } = nodeConfig(given);
   for (const warning of warnings) io.stderr.write(`${warning}\n`);
-  const write = await writerOf(output);
-  const ending = new AbortController();
-  process.once('SIGINT', () => ending.abort());
-  process.once('SIGTERM', () => ending.abort());
+  const write = writerOf(output);
   const { cluster, close } = await openCluster(config, { name: 'nftables' });
   const kernel = openKernel();
-  const families = availableFamilies(hostFiles());
-  const run = { kernel, cluster, families, settleMs, signal: ending.signal };
   try {
-    if (isWatching) {
-      return await whileRead(io, 'shadow', (reader) => {
-        reader.signal.addEventListener('abort', () => ending.abort());
-        return watch(run, io, output, write);
-      });
-    }
-    const found = await once(run);
-    const { differences, unread } = found;
+    const families = availableFamilies(hostFiles());
+    const found = await settled({ kernel, cluster, families }, settleMs);
     io.stdout.write(write(found, () => textOf(found)));
-    return differences.length + unread.length === 0 ? exitCodes.healthy : exitCodes.unhealthy;
+    const isSame = found.differences.length + found.unread.length === 0;
+    return isSame ? exitCodes.healthy : exitCodes.unhealthy;
   } finally {
     kernel.close();
     await close();
   }
 };
-
-interface Run {
-  readonly kernel: Kernel;
-  readonly cluster: ShadowCluster;
-  readonly families: readonly Family[];
-  readonly settleMs: number;
-  readonly signal: AbortSignal;
-}
 
 /** Differences that have lasted. */
 interface Result extends Look {
@@ -66,76 +44,23 @@ interface Result extends Look {
 }
 
 /** Compares until each of the first differences has lasted, or has gone. */
-async function once(run: Run): Promise<Result> {
-  const settling = new Settling(run.settleMs);
-  const startMs = performance.now();
-  let unread: readonly string[] | undefined;
+async function settled(at: Parameters<typeof look>[0], settleMs: number): Promise<Result> {
+  const endMs = performance.now() + settleMs;
+  let before: Look | undefined;
   for (;;) {
-    const nowMs = performance.now();
-    const isOver = nowMs - startMs >= run.settleMs || run.signal.aborted;
-    const last = await lookOrWait(run, isOver);
-    if (last !== undefined) {
-      settling.look(last.differences, nowMs);
-      const now = new Set(last.unread);
-      unread = (unread ?? last.unread).filter((frontend) => now.has(frontend));
-      if (isOver || last.differences.length + unread.length === 0) {
-        const { lasting: differences, pending: unsettled } = settling;
-        return { ...last, unread, unsettled, differences };
-      }
+    const isOver = performance.now() >= endMs;
+    try {
+      const last = await look(at);
+      before = lastingOf(before, last);
+      const { differences, unread } = before;
+      const unsettled = last.differences.length - differences.length;
+      if (isOver || differences.length + unread.length === 0) return { ...before, unsettled };
+    } catch (error) {
+      // kube-proxy may have programmed nothing yet.
+      if (isOver || !(error instanceof NothingProgrammedError)) throw error;
     }
-    await pause(run.signal);
+    await sleep(lookAgainMs);
   }
-}
-
-/** Undefined while kube-proxy has programmed nothing, unless this is the last attempt. */
-async function lookOrWait(run: Run, isOver: boolean): Promise<Look | undefined> {
-  try {
-    return await look(run);
-  } catch (error) {
-    if (isOver || !(error instanceof NothingProgrammedError)) throw error;
-    return undefined;
-  }
-}
-
-/** Until `signal` aborts. Prints each difference when it has lasted, and when it has gone. */
-async function watch(
-  run: Run,
-  { stdout }: Io,
-  output: string | undefined,
-  write: Writer,
-): Promise<number> {
-  const settling = new Settling(run.settleMs);
-  const print = (event: 'found' | 'gone', difference: Difference): void => {
-    const reported: Event = { time: new Date().toISOString(), event, ...difference };
-    // A YAML document, or a line in the other formats.
-    if (output === 'json') stdout.write(`${JSON.stringify(reported)}\n`);
-    else {
-      const text = write(reported, () => lineOfEvent(reported));
-      stdout.write((output === 'yaml' ? '---\n' : '') + text);
-    }
-  };
-  while (!run.signal.aborted) {
-    const { differences } = (await lookOrWait(run, false)) ?? { differences: [] };
-    const { found, gone } = settling.look(differences, performance.now());
-    for (const one of found) print('found', one);
-    for (const one of gone) print('gone', one);
-    await pause(run.signal);
-  }
-  return settling.lasting.length === 0 ? exitCodes.healthy : exitCodes.unhealthy;
-}
-
-interface Event extends Difference {
-  readonly time: string;
-  readonly event: 'found' | 'gone';
-}
-
-function lineOfEvent(reported: Event): string {
-  const { event, time } = reported;
-  return `${time} ${event === 'gone' ? 'no more: ' : ''}${lineOf(reported)}\n`;
-}
-
-async function pause(signal: AbortSignal): Promise<void> {
-  await sleep(lookAgainMs, undefined, { signal }).catch(() => {});
 }
 
 function textOf({ compared, frontends, unread, unsettled, differences }: Result): string {

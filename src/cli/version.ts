@@ -10,7 +10,7 @@ import { exitCodes } from './errors.ts';
 import { writerOf } from './output.ts';
 
 export const run: Run = async ({ values }, { stdout }) => {
-  const write = await writerOf(values.output);
+  const write = writerOf(values.output);
   const version = { fairleadVersion, kubernetesVersion, nodeVersion: process.version };
   stdout.write(write(version, () => kubernetesLine + fairleadLine));
   return exitCodes.healthy;

@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createNamespace, type Namespace } from '../conformance/namespace.ts';
-import { Program, temporaryDirectory, until } from '../process/program.ts';
+import { Program, temporaryDirectory } from '../process/program.ts';
 import { misjudged, type Said } from './findings.ts';
 import {
   clusterCIDR,
@@ -152,38 +152,4 @@ test('shadow has nothing to compare if kube-proxy has programmed nothing', async
   const program = new Program(namespace, ['shadow', ...flags]);
   expect(await program.exitCode).toBe(1);
   expect(program.words).toContain('kube-proxy has programmed nothing here that can be compared');
-});
-
-test('shadow reports appearing and disappearing differences, one event a line', async () => {
-  const namespace = await createNamespace();
-  await load(namespace, 'nftables');
-  const flags = [
-    '--watch',
-    '--settle=0s',
-    '-o',
-    'json',
-    ...clusterFlags(mixedObjects(recordedServices)),
-  ];
-  const program = new Program(namespace, ['shadow', ...flags]);
-  const element = '10.96.0.0 . tcp . 80';
-  const change = (verb: string, verdict: string) =>
-    namespace.run('nft', [`${verb} element ip kube-proxy service-ips { ${element}${verdict} }`]);
-  const told = () => program.stdout.split('\n').filter((line) => line !== '');
-  await change('delete', '');
-  await until(async () => told().length === 1, 'the difference is found');
-  await change('add', ' : goto service-CHYEHFHX-team-0/svc-0/tcp/http');
-  await until(async () => told().length === 2, 'the difference is gone');
-  const events = told().map((line) => JSON.parse(line) as Record<string, unknown>);
-  const difference = {
-    family: 'IPv4',
-    service: 'team-0/svc-0:http',
-    text: 'frontend missing in the kernel',
-    frontends: ['10.96.0.0:80/TCP'],
-  };
-  expect(events).toMatchObject([
-    { event: 'found', ...difference },
-    { event: 'gone', ...difference },
-  ]);
-  program.kill('SIGTERM');
-  expect(await program.exitCode).toBe(0);
 });

@@ -32,7 +32,7 @@ const watchMs = 2000;
 export function asking<Name extends EndpointName>(command: AskCommand<Name>): Run {
   return async (given, io) => {
     const query = command.query(given);
-    const write = await writerOf(given.values.output);
+    const write = writerOf(given.values.output);
     const server = await serverOf(given);
     const answer = await askAll(server, command, query);
     if (given.values.watch) return watch(command, answer, { given, io, query, server, write });
@@ -73,10 +73,7 @@ async function watch<Name extends EndpointName>(
       if (io.stdout.isTTY && isText) io.stdout.redraw(render(command, answer, { given, write }));
       else if (changes === '' || io.stdout.isPending) continue;
       else if (isText) io.stdout.write(changes);
-      else {
-        const text = render(command, answer, { given, write });
-        io.stdout.write((output === 'yaml' ? '---\n' : '') + text);
-      }
+      else io.stdout.write(render(command, answer, { given, write }));
     }
   });
   return codeOf(command, answer, given);

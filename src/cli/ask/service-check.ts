@@ -3,11 +3,13 @@ import type { ServiceCheck } from '../../ask/check.ts';
 import type { Explained } from '../../ask/explanation.ts';
 import { apiVersion } from '../../ask/paths.ts';
 import type { ServiceAnswer } from '../../ask/service.ts';
+import { type Block, bad, type Cell, type Fact, tableIf } from '../../ask/view.ts';
 import { counted } from '../../ask/words.ts';
 import { droppedSources } from '../../host/dropped-sources.ts';
 import { interfaceAddresses } from '../../host/interfaces.ts';
 import { type DeadHops, readDeadHops } from '../../host/routing.ts';
 import { joinHostPort } from '../../net/address.ts';
+import { formatPortName } from '../../net/protocol.ts';
 import { blocksText, type Form } from '../../serve/text.ts';
 import { attemptsOf, type NodeAddresses } from '../../tools/check/attempts.ts';
 import { greetingBytesMax } from '../../tools/check/greeting.ts';
@@ -20,8 +22,6 @@ import { writerOf } from '../output.ts';
 import { ask, reply } from './client.ts';
 import { serverOf } from './server.ts';
 import { serviceQuery } from './service-show.ts';
-import { type Block, bad, type Cell, type Fact, tableIf } from '../../ask/view.ts';
-import { formatPortName } from '../../net/protocol.ts';
 
 type Tried = ServiceCheck['tried'][number];
 
@@ -39,7 +39,7 @@ const explainedMax = 10;
 
 /** Exit code 1: a connection failed that clients of the Service need. */
 export const run: Run = async (given, io) => {
-  const write = await writerOf(given.values.output);
+  const write = writerOf(given.values.output);
   const query = serviceQuery(given);
   const options: TryOptions = {
     ...{ timeoutMs: timeoutOf(given), greetings: greetingsOf(given), silenceMs },

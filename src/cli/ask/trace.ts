@@ -7,22 +7,22 @@ import { isFine, type Reached, reach } from '../../host/reach.ts';
 import { openConntrack } from '../../kernel/conntrack.ts';
 import { isKernelError, orElse } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import { formatAddress, addressBytes, parseAddress, parseCIDR } from '../../net/address.ts';
+import { addressBytes, formatAddress, parseAddress, parseCIDR } from '../../net/address.ts';
+import { splitTarget } from '../../net/host-port.ts';
+import type { Protocol } from '../../net/protocol.ts';
 import { blocksText, factsText, stepsText } from '../../serve/text.ts';
 import { findLegacyTables } from '../../takeover/legacy-tables.ts';
 import { byEndpoint } from '../../tools/trace/ending.ts';
-import { type Target, targetText, type Sender } from '../../tools/trace/target.ts';
+import { type Sender, type Target, targetText } from '../../tools/trace/target.ts';
 import { nothingCame, type TracedPacket, trace } from '../../tools/trace/tracer.ts';
-import type { Io, Run, Given } from '../command.ts';
+import type { Given, Io, Run } from '../command.ts';
 import { exitCodes, isUnanswered, UsageError } from '../errors.ts';
+import { durationMs } from '../flags.ts';
 import { isForPeople, writerOf } from '../output.ts';
 import { ask } from './client.ts';
-import { type Tracing, tracing } from './tracing.ts';
-import { splitTarget } from '../../net/host-port.ts';
-import type { Protocol } from '../../net/protocol.ts';
-import { durationMs } from '../flags.ts';
 import { readTarget } from './names.ts';
 import { serverOf } from './server.ts';
+import { type Tracing, tracing } from './tracing.ts';
 
 /** After this pause a SYN has passed all hooks, and an answer from a near endpoint has arrived. */
 const quietMs = 300;
@@ -30,7 +30,7 @@ const settleMs = 1000;
 
 /** Exit code 0: all packets were sent to endpoints, and none was refused there. */
 export const run: Run = async (given, io) => {
-  const write = await writerOf(given.values.output);
+  const write = writerOf(given.values.output);
   const request = await readTraceRequest(given);
   return tracing(io, async (means) => {
     const { found, hasFailed } = await follow(request, io, means);

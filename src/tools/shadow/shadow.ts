@@ -4,7 +4,7 @@ import type { Family } from '../../net/address.ts';
 import { findIPVSLeftovers } from '../../takeover/ipvs-leftovers.ts';
 import { findLegacyLeftovers } from '../../takeover/leftovers.ts';
 import type { ShadowCluster } from './cluster.ts';
-import { compare, type Difference } from './compare.ts';
+import { compare, type Difference, differenceKey } from './compare.ts';
 import { readIptables } from './iptables.ts';
 import { readNFTables } from './nftables.ts';
 import { desiredFrontends, type Programmed } from './reach.ts';
@@ -24,6 +24,20 @@ interface LookOptions {
   readonly kernel: Kernel;
   readonly cluster: ShadowCluster;
   readonly families: readonly Family[];
+}
+
+/**
+ * The look with the differences and unread frontends alone that the one before had, too: kube-proxy
+ * needs time to program a change of the cluster.
+ */
+export function lastingOf(before: Look | undefined, now: Look): Look {
+  if (before === undefined) return now;
+  const [keys, unread] = [new Set(before.differences.map(differenceKey)), new Set(before.unread)];
+  return {
+    ...now,
+    differences: now.differences.filter((one) => keys.has(differenceKey(one))),
+    unread: now.unread.filter((frontend) => unread.has(frontend)),
+  };
 }
 
 /** Nothing can be compared, now or at all; the message says why. */

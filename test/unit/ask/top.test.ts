@@ -112,7 +112,7 @@ describe('fairlead top', () => {
       ['--sort=size'],
       'invalid argument "size" for "--sort" flag: must be one of connections, refusals, name',
     ],
-    [['-o', 'yaml'], 'invalid argument "yaml" for "-o, --output" flag: must be one of json'],
+    [['-o', 'wide'], 'invalid argument "wide" for "-o, --output" flag: must be one of json'],
     [['a', 'b'], 'unexpected argument "b"'],
     [['a/b/c'], '"a/b/c" is not [NAMESPACE/]NAME'],
   ])('refuses %j', async (args, reason) => {

@@ -124,10 +124,10 @@ describe('kubectl’s names of output formats and objects', () => {
 
   it('are distinct from the flags of fairlead run, if a command accepts both', async () => {
     const { command } = findCommand(['shadow']);
-    const args = ['--proxy-mode', 'ipvs', '-w', '-v4', '--settle=1s', '--cleanup'];
+    const args = ['--proxy-mode', 'ipvs', '-v4', '--settle=1s', '--cleanup'];
     expect(await readArguments(command!, args)).toMatchObject({
       runFlags: ['--proxy-mode=ipvs', '--v=4', '--cleanup=true'],
-      values: { watch: 'true', settle: '1s' },
+      values: { settle: '1s' },
     });
   });
 });
@@ -143,9 +143,9 @@ describe('invalid usage', () => {
     ['status -x', "unknown shorthand flag: 'x' in -x", ' status'],
     ['status -o', "flag needs an argument: 'o' in -o", ' status'],
     [
-      'status -o ymal',
-      'invalid argument "ymal" for "-o, --output" flag: must be one of json, yaml, wide, ' +
-        'jsonpath=TEMPLATE; did you mean yaml?',
+      'status -o jsno',
+      'invalid argument "jsno" for "-o, --output" flag: must be one of json, wide, ' +
+        'jsonpath=TEMPLATE; did you mean json?',
       ' status',
     ],
     [
@@ -203,7 +203,7 @@ describe('invalid usage', () => {
 
   it('suggests nothing for a format that lacks its template', async () => {
     const { stderr } = await run('status', '-o', 'jsonpath=');
-    expect(stderr).toMatch(/: must be one of json, yaml, wide, jsonpath=TEMPLATE\nSee /);
+    expect(stderr).toMatch(/: must be one of json, wide, jsonpath=TEMPLATE\nSee /);
   });
 
   it('is rejected by the parser with a UsageError', async () => {

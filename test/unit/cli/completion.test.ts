@@ -62,7 +62,7 @@ describe('completion', () => {
     ['fairlead --cleanup --dry', ['--dry-run'], isValue],
     ['fairlead --healthz-b', ['--healthz-bind-address='], isOpen],
     ['fairlead status --wat', ['--watch'], isValue],
-    ['fairlead status -o ', ['json', 'yaml', 'wide', 'jsonpath='], isOpen],
+    ['fairlead status -o ', ['json', 'wide', 'jsonpath='], isOpen],
     ['fairlead status -o j', ['json', 'jsonpath='], isOpen],
     ['fairlead top --sort=n', ['--sort=name'], isValue],
     ['fairlead explain a:80 --from ', ['pod', 'node', 'outside', 'pod/'], isOpen],

@@ -1,6 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { UsageError } from '../../../src/cli/errors.ts';
-import { jsonPath } from '../../../src/cli/jsonpath.ts';
+import { writerOf } from '../../../src/cli/output.ts';
+
+function printed(template: string): string {
+  return writerOf(`jsonpath=${template}`)(answer, () => '');
+}
 
 const answer = {
   kind: 'List',
@@ -26,7 +30,7 @@ describe('a jsonpath template', () => {
     ['{range .items[*]}{range .ports[*]}{@},{end};{end}', '80,443,;53,;'],
     ['{.nothing}{.items[7].name}', ''],
   ])('%s prints %j', (template, text) => {
-    expect(jsonPath(template)(answer)).toBe(text);
+    expect(printed(template)).toBe(text);
   });
 
   it.each([
@@ -37,6 +41,6 @@ describe('a jsonpath template', () => {
     '{.items[?(@.a==x y)]}',
     '{a b}',
   ])('%s is wrong usage', (template) => {
-    expect(() => jsonPath(template)).toThrow(UsageError);
+    expect(() => printed(template)).toThrow(UsageError);
   });
 });

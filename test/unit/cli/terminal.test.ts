@@ -3,9 +3,7 @@ import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { parse } from 'yaml';
 import { Terminal } from '../../../src/cli/terminal.ts';
-import { toYAML } from '../../../src/cli/yaml.ts';
 import { widthOf } from '../../../src/serve/printable.ts';
 import { blocksText, columnsText } from '../../../src/serve/text.ts';
 
@@ -52,29 +50,6 @@ describe('a terminal', () => {
       expect(JSON.parse(printed(JSON.stringify({ value }, null, 2)))).toEqual({ value });
     };
     fc.assert(fc.property(hostile, check), { seed, numRuns: 1000 });
-  });
-
-  it('receives YAML with the same meaning', () => {
-    const check = (text: string): void => {
-      const value = { key: text.toWellFormed(), list: [text.toWellFormed()] };
-      const yaml = printed(toYAML(value));
-      expect(yaml).not.toMatch(harmful);
-      expect(parse(yaml)).toEqual(value);
-      // Most readers of YAML take no halves of characters.
-      expect(yaml).not.toMatch(/\\ud[89a-f]/);
-    };
-    fc.assert(fc.property(hostile, check), { seed, numRuns: 1000 });
-  });
-
-  it('receives any answer as YAML', () => {
-    const check = (value: unknown): void => {
-      expect(parse(toYAML(value))).toEqual(value);
-    };
-    const json = fc.json().map((text): unknown => JSON.parse(text));
-    fc.assert(fc.property(json, check), { seed, numRuns: 300 });
-    expect(toYAML({ a: { b: [{ c: 1, d: undefined }, [true]] }, e: [], f: 'x y', g: 'no' })).toBe(
-      'a:\n  b:\n  - c: 1\n  - - true\ne: []\nf: x y\ng: "no"\n',
-    );
   });
 
   it('receives aligned columns, one line per row', () => {
