@@ -30,7 +30,6 @@ const nodeModulesAsNeeded: Plugin = {
 export default {
   input: [
     'src/main.ts',
-    'src/tools/demo/pod.ts',
     'src/source/manifests/parse-thread.ts',
     'src/serve/http/http-worker.ts',
     'src/serve/metrics.ts',

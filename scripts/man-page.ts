@@ -51,9 +51,9 @@ const files = [
 /** A command: usage, meaning, flags, examples. */
 function commandSection(command: Command): string {
   const { examples, exitCodes, flags = {}, meaning = command.summary, takesRunFlags } = command;
-  const own = Object.entries(flags)
-    .filter(([, { isHidden }]) => !isHidden)
-    .map(([name, one]) => paragraph(bold(flagHeading(name, one)), one.meaning));
+  const own = Object.entries(flags).map(([name, one]) =>
+    paragraph(bold(flagHeading(name, one)), one.meaning),
+  );
   const also = takesRunFlags ? ['.PP\nAlso takes the flags of section OPTIONS.'] : [];
   const codes = exitCodes === undefined ? [] : [`.PP\n${roff(`Exit codes: ${exitCodes}.`)}`];
   const lines = examples.map((line) => roff(line)).join('\n');

@@ -6,11 +6,12 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { terminalSvg } from './terminal-svg.ts';
 
+const main = fileURLToPath(new URL('demo/main.ts', import.meta.url));
 const program = fileURLToPath(new URL('../src/main.ts', import.meta.url));
 const picture = fileURLToPath(new URL('../docs/demo.svg', import.meta.url));
 
 /** `script` (util-linux) gives the demo a terminal, so that it uses colours. */
-const demo = spawn('script', ['-qec', `${process.execPath} ${program} demo`, '/dev/null'], {
+const demo = spawn('script', ['-qec', `${process.execPath} ${main} ${program}`, '/dev/null'], {
   stdio: ['ignore', 'pipe', 'inherit'],
   env: { ...process.env, NO_COLOR: undefined, FORCE_COLOR: '1' },
 });

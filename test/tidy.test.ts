@@ -55,11 +55,10 @@ const mayImport: Readonly<Record<string, string>> = {
   'tools/check': 'ask net host',
   'tools/connectivity': 'net',
   'tools/import': 'config',
-  'tools/demo': 'kernel',
   cli:
     'time failure-detection fast-path connection-limits ask net takeover config kernel modes ' +
     'connect-time state source sync serve host conntrack agent tools/preflight tools/shadow ' +
-    'tools/trace tools/check tools/connectivity tools/import tools/demo',
+    'tools/trace tools/check tools/connectivity tools/import',
 };
 
 /** The folder of `mayImport` that has the file; `path` is relative to src. */

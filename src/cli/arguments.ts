@@ -41,7 +41,7 @@ function ownFlags({ flags = {} }: Command, values: Record<string, string | undef
   };
   const all = Object.entries(flags);
   return {
-    names: all.flatMap(([name, { isHidden }]) => (isHidden ? [] : [name])),
+    names: Object.keys(flags),
     named: handlerOf,
     lettered: (letter) => handlerOf(all.find(([, flag]) => flag.letter === letter)?.[0]),
   };

@@ -49,8 +49,6 @@ export interface CommandFlag {
   /** All valid values; one that ends with `=` continues after that. */
   readonly values?: readonly string[];
   readonly offers?: Offers;
-  /** Help and shells do not show it. */
-  readonly isHidden?: true;
 }
 
 /** Words, or a function that finds them when a shell asks. */

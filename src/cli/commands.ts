@@ -431,18 +431,6 @@ const convert: Command = {
   load: () => import('./config.ts').then(({ runConvert }) => ({ run: runConvert })),
 };
 
-const demo: Command = {
-  words: ['demo'],
-  group: 'other',
-  summary: 'Run a Service with three pods on this machine',
-  meaning: 'Run a Service with three pods on this machine and scale it; needs no cluster.',
-  flags: {
-    'on-stage': { shown: '', meaning: 'Run inside the namespaces of a demo.', isHidden: true },
-  },
-  examples: ['fairlead demo'],
-  load: () => import('../tools/demo/demo.ts'),
-};
-
 const cluster: Command = {
   words: ['cluster'],
   group: 'other',
@@ -538,7 +526,7 @@ export const commands: readonly Command[] = [
   ...[status, serviceList, serviceShow, serviceCheck, problems, explain, trace, drops],
   ...[diff, top],
   ...[preflight, shadow, bundle, connectTime, tables, run],
-  ...[cluster, test, validate, convert, demo, completion, version, help],
+  ...[cluster, test, validate, convert, completion, version, help],
   ...[complete, nodeReport, testServer, testClient],
 ];
 

@@ -110,8 +110,7 @@ interface OfferedFlag {
 }
 
 async function flagsOf({ flags = {}, takesRunFlags }: Command): Promise<OfferedFlag[]> {
-  const shown = Object.entries(flags).filter(([, { isHidden }]) => !isHidden);
-  const own = shown.map(([name, flag]) => ownFlag(name, flag));
+  const own = Object.entries(flags).map(([name, flag]) => ownFlag(name, flag));
   const help: CommandFlag = { letter: 'h', shown: '', meaning: 'Print the help of the command.' };
   return [...own, ...(takesRunFlags ? await runFlags() : [ownFlag('help', help)])];
 }

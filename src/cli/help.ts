@@ -49,9 +49,9 @@ Exit codes: 0 success, 1 a problem, 2 wrong usage, 3 the process is not reachabl
 
 async function helpOfCommand(command: Command): Promise<string> {
   const { examples, exitCodes, meaning = command.summary, takesRunFlags } = command;
-  const flags = Object.entries(command.flags ?? {})
-    .filter(([, { isHidden }]) => !isHidden)
-    .map(([name, flag]) => `  ${flagHeading(name, flag)}\n${wrap(flag.meaning, indent)}\n`);
+  const flags = Object.entries(command.flags ?? {}).map(
+    ([name, flag]) => `  ${flagHeading(name, flag)}\n${wrap(flag.meaning, indent)}\n`,
+  );
   const parts = [
     `${wrap(`${meaning}`, '')}\n`,
     `Usage:\n  ${usageOf(command)}\n`,

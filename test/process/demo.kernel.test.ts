@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 
 test("the demo forwards connections to every backend, loses none, and shows the kernel's state", async () => {
-  const { stdout } = await run(process.execPath, [program, 'demo']);
+  const { stdout } = await run(process.execPath, ['scripts/demo/main.ts', program], { cwd: root });
   const totals = [...stdout.matchAll(/([\d,]+) connections, (\d+) failed/g)];
   expect(totals).toHaveLength(3);
   expect(totals[0]?.[1]).toBe('3,000');

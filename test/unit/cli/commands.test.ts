@@ -181,7 +181,7 @@ describe('invalid usage', () => {
     ['help node-report', 'unknown command "node-report"', ' help'],
     ['help flgas', 'unknown command "flgas"; did you mean flags?', ' help'],
     ['help config convrt', 'unknown command "convrt"; did you mean convert?', ' help'],
-    ['demo fast', 'unexpected argument "fast"', ' demo'],
+    ['bundle fast', 'unexpected argument "fast"', ' bundle'],
     ['preflight --cleanup', '--cleanup is for a start, not for preflight', ' preflight'],
     ['preflight --proxy-mode=x', 'failed validate: ', ' preflight'],
     ['preflight --config=/nowhere/c', 'failed complete: cannot be read: ', ' preflight'],

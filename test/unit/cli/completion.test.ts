@@ -40,7 +40,7 @@ const isOpen = ':2';
 describe('completion', () => {
   it.each([
     ['fairlead ', [...commandNames], isValue],
-    ['fairlead de', ['demo'], isValue],
+    ['fairlead pre', ['preflight'], isValue],
     ['fairlead config ', ['validate', 'convert'], isValue],
     ['fairlead svc s', ['show'], isValue],
     ['fairlead config convert --from=o', ['--from=openshift', '--from=ovhcloud'], isValue],
@@ -49,8 +49,8 @@ describe('completion', () => {
     ['fairlead config validate my', [], ':0'],
     ['fairlead completion ', [...shells], isValue],
     ['fairlead completion zsh ', [], isValue],
-    ['fairlead demo ', [], isValue],
-    ['fairlead demo --', ['--help'], isValue],
+    ['fairlead bundle ', [], isValue],
+    ['fairlead config validate --', ['--help'], isValue],
     ['fairlead help co', ['config', 'connect-time', 'completion'], isValue],
     ['fairlead help service ', ['list', 'show', 'check'], isValue],
     ['fairlead --proxy-mode=i', ['--proxy-mode=ipvs', '--proxy-mode=iptables'], isValue],
@@ -163,12 +163,12 @@ describe('completion in bash', () => {
   }
 
   it.each([
-    ['fairlead de', ['demo']],
+    ['fairlead pre', ['preflight']],
     ['fairlead config convert --from=o', ['openshift', 'ovhcloud']],
     ['fairlead config validate my', ['my config.yaml']],
     ['fairlead --config=m', ['manifests', 'my config.yaml']],
     ['fairlead --manifests m', ['manifests']],
-    ['fairlead demo ', []],
+    ['fairlead bundle ', []],
   ])('of %j offers %j', async (line, words) => {
     expect((await inBash(line)).sort()).toEqual([...words].sort());
   });
@@ -193,7 +193,7 @@ const { error: noFish } = spawnSync('fish', ['--version']);
 describe.skipIf(noFish !== undefined && !isCI)('completion in fish', () => {
   it.each([
     ['fairlead --proxy-mode=i', ['--proxy-mode=iptables', '--proxy-mode=ipvs']],
-    ['fairlead dem', ['demo']],
+    ['fairlead prefl', ['preflight']],
     ['fairlead completion ', ['bash', 'fish', 'zsh']],
     ['fairlead --log-flush', ['--log-flush-frequency=']],
     ['fairlead config validate my', ['my config.yaml']],

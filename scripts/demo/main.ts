@@ -1,38 +1,33 @@
 /**
- * `fairlead demo`: the agent in a private network namespace, real connections through it, and what
+ * `npm run demo`: the program in a private network namespace, real connections through it, and what
  * a change writes. It shows no times: they would be those of its own load. Ends by itself and
- * removes everything.
+ * removes everything. `main.ts [PROGRAM]`: default dist/main.js.
  */
 import { type ChildProcess, execFile, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { release, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import type { Kernel } from '../../kernel/kernel.ts';
-import { openKernel } from '../../kernel/native-kernel.ts';
 import { Batches } from './batches.ts';
 import { Page } from './page.ts';
 import type { Load, Outcome } from './pod.ts';
 import { becomeNode, onStageCommand, Pod } from './stage.ts';
 
-/** With this flag the command runs inside its namespaces. */
+/** With this word behind the program, this one runs inside its namespaces. */
 const onStage = 'on-stage';
+const dist = resolve(import.meta.dirname, '..', '..', 'dist', 'main.js');
+const [, main, program = dist, place] = process.argv;
 const clusterIP = '10.96.0.10';
 const servicePort = 80;
 const podPort = 8080;
 const endsAfterMs = 120_000;
 const noNft = '  nft is not installed: apt-get install -y nftables, and look here again';
 
-/** The flags of the command. */
-interface Given {
-  readonly values: Readonly<Record<string, string | undefined>>;
-}
-
 /** Runs the demo, first outside of its namespaces, then in them. */
-export async function run({ values }: Given): Promise<number> {
+async function run(): Promise<number> {
   try {
-    if (values[onStage] === undefined) return enterStage();
+    if (place !== onStage) return enterStage();
     const deadline = setTimeout(() => process.exit(fail('took too long')), endsAfterMs);
     await perform(new Page(process.stdout));
     clearTimeout(deadline);
@@ -43,23 +38,21 @@ export async function run({ values }: Given): Promise<number> {
 }
 
 function fail(reason: string): number {
-  process.stderr.write(`fairlead demo: ${reason}\n`);
+  process.stderr.write(`demo: ${reason}\n`);
   return 1;
 }
 
-/** Runs this command again inside the namespaces; this process keeps the terminal. */
+/** Runs this again inside the namespaces; this process keeps the terminal. */
 function enterStage(): number {
-  const main = process.argv[1]!;
-  const [command, ...args] = onStageCommand([process.execPath, main, 'demo', `--${onStage}`]);
+  const [command, ...args] = onStageCommand([process.execPath, main!, program, onStage]);
   return spawnSync(command!, args, { stdio: 'inherit' }).status ?? 1;
 }
 
 async function perform(page: Page): Promise<void> {
   const [linux] = release().split(/(?<=\d\.\d+)\D/, 1);
-  page.title(`fairlead demo: a Service on Linux ${linux}, in a network namespace of its own`);
+  page.title(`npm run demo: a Service on Linux ${linux}, in a network namespace of its own`);
   becomeNode();
   const directory = mkdtempSync(join(tmpdir(), 'fairlead-demo-'));
-  const kernel = openKernel({});
   const backends = ['a', 'b', 'c'].map((name, i) => new Pod(`pod-${name}`, 11 + i));
   const client = new Pod('client', 99);
   const agent = { process: undefined as ChildProcess | undefined };
@@ -70,12 +63,11 @@ async function perform(page: Page): Promise<void> {
     cluster.start(backends);
     agent.process = startAgent(directory);
     const batches = new Batches(agent.process);
-    await agentReady(kernel, agent.process, batches);
+    await batches.ready;
     await story(page, cluster, { batches, client, pods: backends });
   } finally {
     agent.process?.kill('SIGTERM');
     for (const pod of [...backends, client]) pod.end();
-    kernel.close();
     rmSync(directory, { recursive: true, force: true });
   }
 }
@@ -167,7 +159,7 @@ async function interfere(page: Page, client: Pod, target: Target): Promise<void>
 
 /** Sends a question to the agent, through a command of this program. */
 async function ask(args: readonly string[]): Promise<{ readonly stdout: string }> {
-  const argv = [process.argv[1]!, ...args];
+  const argv = [program, ...args];
   return promisify(execFile)(process.execPath, argv, { env: { ...process.env, NO_COLOR: '1' } });
 }
 
@@ -202,26 +194,14 @@ class Cluster {
 }
 
 function startAgent(directory: string): ChildProcess {
-  const main = process.argv[1]!;
   const flags = ['--hostname-override=demo', '--cluster-cidr=10.244.0.0/16'];
   // Limits of the machine cannot be set in a namespace.
   const limits = ['--conntrack-max-per-core=0', '--conntrack-tcp-timeout-established=0'];
   const log = ['-v=2', '--logging-format=json'];
-  const argv = [main, `--manifests=${directory}`, ...flags, ...limits, ...log];
+  const argv = [program, `--manifests=${directory}`, ...flags, ...limits, ...log];
   return spawn(process.execPath, [...argv, '--conntrack-tcp-timeout-close-wait=0'], {
     stdio: ['ignore', 'ignore', 'pipe'],
   });
-}
-
-/** Resolves when the agent has programmed the Service. */
-async function agentReady(kernel: Kernel, agent: ChildProcess, batches: Batches): Promise<void> {
-  for (;;) {
-    if (agent.exitCode !== null) throw new Error(`the agent ended: ${batches.lastWords}`);
-    const { records } = await kernel.dump({ kind: 'chainsDump', family: 2, table: 'fairlead' });
-    if (records.some((record) => record.kind === 'chain' && record.chain.startsWith('cluster-4-')))
-      return;
-    await sleep(10);
-  }
 }
 
 /** What nft, an independent program, reads from the kernel. */
@@ -266,3 +246,5 @@ ports: [{ name: http, port: ${port}, protocol: TCP }]
 endpoints:
 ${endpoints.join('')}`;
 }
+
+process.exitCode = await run();

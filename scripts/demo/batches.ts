@@ -1,4 +1,4 @@
-/** Reads the agent's log about batches that the kernel accepted. */
+/** Reads the agent's log: that it is ready, and batches that the kernel accepted. */
 import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
@@ -11,16 +11,19 @@ export interface BatchSize {
 const wordsMax = 20;
 
 export class Batches {
+  /** Resolves when the agent has programmed the Service. */
+  readonly ready: Promise<void>;
   readonly #words: string[] = [];
   #resolve: ((size: BatchSize) => void) | undefined;
 
   constructor(agent: ChildProcess) {
-    createInterface({ input: agent.stderr! }).on('line', (line) => this.#read(line));
-  }
-
-  /** The last lines of the log. */
-  get lastWords(): string {
-    return this.#words.join(' ');
+    this.ready = new Promise((resolve, reject) => {
+      createInterface({ input: agent.stderr! }).on('line', (line) => {
+        this.#read(line);
+        if (line.includes('"msg":"Ready"')) resolve();
+      });
+      agent.once('exit', () => reject(new Error(`the agent ended: ${this.#words.join(' ')}`)));
+    });
   }
 
   /** The batch of the next change. */

@@ -1,7 +1,7 @@
 /** The demo's private network: a node's namespace and one for each pod, removed when it ends. */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { readlinkSync, writeFileSync } from 'node:fs';
-import { extname, join } from 'node:path';
+import { join } from 'node:path';
 import type { Load, Outcome, PodOrder, PodReport } from './pod.ts';
 
 /** The node's address in the pod network: every pod's gateway. */
@@ -48,7 +48,7 @@ export class Pod {
   constructor(name: string, number: number) {
     this.name = name;
     this.address = `10.244.0.${number}`;
-    const script = join(import.meta.dirname, `pod${extname(import.meta.filename)}`);
+    const script = join(import.meta.dirname, 'pod.ts');
     this.#process = spawn('unshare', ['--net', process.execPath, script], {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
