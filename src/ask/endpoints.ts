@@ -39,13 +39,10 @@ export const endpoints = {
     query: {
       namespace: 'Only of this namespace.',
       name: 'Only of this name; `*` matches any characters, `?` one.',
-      labelSelector:
-        'Only with these labels, as for `kubectl get -l`. Asks the API server, or reads the files again.',
       state: '`unhealthy`: only those with problems on this node.',
       order: '`problems`: those with problems on this node first, by name.',
       limit: 'Services of one answer: 1 to 1000. Default: 500.',
       continue: page,
-      proof,
     },
     answer: serviceListSchema,
   },

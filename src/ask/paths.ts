@@ -10,6 +10,6 @@ export function pathOf<const Name extends string>(name: Name): `/${typeof apiVer
 type Parameters = Readonly<Partial<Record<string, string>>>;
 
 /** Whether the question is passed to the API server, or has the files read again. */
-export function isPassedOn({ from = '', labelSelector, pods }: Parameters): boolean {
-  return from.startsWith('pod/') || labelSelector !== undefined || pods !== undefined;
+export function isPassedOn({ from = '', pods }: Parameters): boolean {
+  return from.startsWith('pod/') || pods !== undefined;
 }

@@ -76,11 +76,6 @@ const frontend = object({
     object({ pod: field(path), node: field(path), outside: field(path) }),
     'New connections, by the client.',
   ),
-  treatment: field(
-    oneOf('internal', 'external', 'external-local', 'reject', 'drop'),
-    '`paths` in one word.',
-  ),
-  pool: field(oneOf('cluster', 'local'), 'Chosen by the policy.'),
   heldBy: maybe(text, 'The Service or program that has the frontend instead.'),
 });
 

@@ -60,19 +60,13 @@ const serviceList: Command = {
     ...askFlags,
     output: outputFlag(...answerOutputs, 'name'),
     ...namespaceFlags,
-    selector: {
-      letter: 'l',
-      shown: 'LABELS',
-      meaning:
-        'Only Services with these labels (app=web,tier!=db), as the API server selects them.',
-    },
     problems: { shown: '', meaning: 'Only Services that have problems on this node.' },
     ...noHeadersFlag,
   },
   examples: [
     'fairlead service list',
     "fairlead svc ls -n shop 'web-*'",
-    'fairlead services get -l app=web -o name',
+    'fairlead services get --problems -o name',
   ],
   load: () => import('./ask/service-list.ts'),
 };

@@ -9,7 +9,7 @@ import type { Placement } from '../connect-time/maps/placement.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { ModeFacts } from '../modes/mode.ts';
 import type { Count, RefusalReason } from '../modes/traffic-counts.ts';
-import { type Family, formatAddress, joinHostPort } from '../net/address.ts';
+import type { Family } from '../net/address.ts';
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { type EndpointKey, endpointKey } from '../net/endpoint-list.ts';
 import { parseEndpoint } from '../net/host-port.ts';
@@ -17,7 +17,6 @@ import type { List } from '../net/list.ts';
 import { madeAt } from '../net/made-at.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type {
-  Destination,
   FrontendsByFamily,
   FrontendsInForce,
   ProgrammedFamily,
@@ -37,8 +36,6 @@ export interface ServiceTraffic extends Whom {
   readonly connections: number;
   /** Packets refused: each retry of a client counts. */
   readonly refusals: ReadonlyMap<RefusalReason, number>;
-  /** Of `connections`, by `10.96.0.1:80` or `node port 30080`; since the element was created. */
-  readonly frontends: ReadonlyMap<string, number>;
   /** By endpoint (`10.244.0.5:8080`), of the last day at least. */
   readonly endpoints: ReadonlyMap<string, EndpointTraffic>;
   /** Of connections to endpoints whose answers are counted. */
@@ -107,7 +104,6 @@ interface FailingOf {
 interface Entry extends ServiceTraffic {
   connections: number;
   readonly refusals: Map<RefusalReason, number>;
-  frontends: Map<string, number>;
   endpoints: Map<string, Tally>;
   readonly outcomes: Outcomes;
 }
@@ -246,7 +242,6 @@ export class ServiceCounters {
     const last = this.#last[family];
     await inTurns(this.#entries.values(), pause, (entry) => {
       if (entry.family !== family) return;
-      entry.frontends = new Map();
       entry.endpoints = new Map();
     });
     const news: News = new Map();
@@ -294,18 +289,17 @@ export class ServiceCounters {
 
   #entryOf(whom: Whom): Entry {
     return madeAt(this.#entries, idOf(whom), () => {
-      const none = { refusals: new Map(), frontends: new Map(), endpoints: new Map() };
+      const none = { refusals: new Map(), endpoints: new Map() };
       return { ...whom, connections: 0, ...none, outcomes: noOutcomes() };
     });
   }
 
-  #add(entry: Entry, { of, count, destination }: Count, more: number, news: News): void {
+  #add(entry: Entry, { of, count }: Count, more: number, news: News): void {
     switch (of.kind) {
       case 'connections':
         entry.connections += more;
         this.#total.connections += more;
         if (more > 0) add(this.#opened, objectKey(entry.namespace, entry.service), more);
-        add(entry.frontends, frontendText(destination), count);
         return;
       case 'endpoint': {
         const tally = tallyOf(entry, of.endpoint);
@@ -432,10 +426,4 @@ function keyOfText(family: Family, endpoint: string): EndpointKey | undefined {
   if (parsed === undefined || parsed.address.family !== family) return undefined;
   const { address, port } = parsed;
   return endpointKey(family, Uint8Array.of(...address.bytes, port >> 8, port & 0xff), 0);
-}
-
-function frontendText({ address, port = 0 }: Destination): string {
-  if (address === undefined) return `node port ${port}`;
-  // All ports of a range have one count.
-  return joinHostPort(formatAddress(address.bytes), port === 0 ? 'range' : port);
 }

@@ -20,21 +20,15 @@ export interface Lookup {
     service: string,
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, string>>;
-  /** Keys (`namespace/name`) of the Services that match a label selector; '' = all namespaces. */
-  servicesWith(
-    selector: string,
-    namespace: string,
-    signal: AbortSignal,
-  ): Promise<ReadonlySet<string>>;
 }
 
 /**
- * Why there is no answer. `question`: the question is wrong; `permission`: who asks must not have it
- * asked; `absence`: there is no such object; `source`: the source cannot answer now.
+ * Why there is no answer. `permission`: who asks must not have it asked; `absence`: there is no such
+ * object; `source`: the source cannot answer now.
  */
 export class LookupError extends Error {
   override readonly name = 'LookupError';
-  readonly fault: 'question' | 'permission' | 'absence' | 'source';
+  readonly fault: 'permission' | 'absence' | 'source';
 
   constructor(fault: LookupError['fault'], reason: string) {
     super(reason);

@@ -4,8 +4,6 @@ import { type FoundPod, type Lookup, LookupError } from '../../src/source/lookup
 export class FakeLookup implements Lookup {
   /** By `namespace/name`. */
   readonly pods = new Map<string, FoundPod>();
-  /** Keys of Services by selector. */
-  readonly selected = new Map<string, readonly string[]>();
 
   async pod(namespace: string, name: string): Promise<FoundPod> {
     const pod = this.pods.get(`${namespace}/${name}`);
@@ -22,12 +20,5 @@ export class FakeLookup implements Lookup {
     const names = this.named.get(`${namespace}/${service}`);
     if (names === undefined) throw new LookupError('source', 'the API server does not answer');
     return names;
-  }
-
-  async servicesWith(selector: string, namespace: string): Promise<ReadonlySet<string>> {
-    const keys = this.selected.get(selector);
-    if (keys === undefined)
-      throw new LookupError('question', `"${selector}" is not a label selector`);
-    return new Set(keys.filter((key) => namespace === '' || key.startsWith(`${namespace}/`)));
   }
 }

@@ -3,7 +3,6 @@
 import type { ServiceList } from '../../ask/service.ts';
 import { servicesTable } from '../../ask/views/service.ts';
 import { byName } from '../../ask/words.ts';
-import { UsageError } from '../errors.ts';
 import { asking } from './command.ts';
 import { namespaceOf, readServiceName } from './names.ts';
 
@@ -13,14 +12,11 @@ export const run = asking<'services'>({
   question: 'services',
   query: (given) => {
     const [word] = given.words;
-    if (word?.includes('='))
-      throw new UsageError(`"${word}" is not a name: for labels, -l ${word}`);
     const { name, namespace = namespaceOf(given) } = word ? readServiceName(word, given) : {};
-    const { problems, selector: labelSelector } = given.values;
+    const { problems } = given.values;
     return {
       ...(name && { name }),
       ...(namespace && { namespace }),
-      ...(labelSelector && { labelSelector }),
       ...(problems && { state: 'unhealthy' }),
     };
   },

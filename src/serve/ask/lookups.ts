@@ -8,7 +8,7 @@ const patienceMs = 5000;
 /** The time between two checks of askers: the kernel may have to list thousands of sockets. */
 const restMs = 100;
 
-const statusOf = { question: 400, permission: 403, absence: 404, source: 503 } as const;
+const statusOf = { permission: 403, absence: 404, source: 503 } as const;
 
 /** It does not keep the process alive. */
 function waited(ms: number): Promise<void> {

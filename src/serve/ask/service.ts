@@ -12,7 +12,7 @@ import {
 } from '../../net/address.ts';
 import { LookupError } from '../../source/lookup.ts';
 import { type FrontendKey, frontendKey } from '../../state/frontend-key.ts';
-import { isRefusal, type Path, wayOf } from '../../state/paths.ts';
+import type { Path } from '../../state/paths.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { Forwarding, Frontend, Service } from '../../state/types.ts';
@@ -237,13 +237,12 @@ type Shown = ServiceAnswer['ports'][number]['frontends'][number];
 /** `held`: keys of the Service's frontends that are in force. */
 function shownFrontend(
   engine: Pick<RunningEngine, 'owners'>,
-  { forwarding, policy }: Seen,
+  { forwarding }: Seen,
   frontend: Frontend,
   held: ReadonlySet<FrontendKey>,
 ): Shown {
   const { address, kind, lastPort, paths, port } = frontend;
   const { pod, node, outside } = paths;
-  const chosen = kind === 'clusterIP' ? policy.internal : policy.external;
   const shown = ({ to, isMasqueraded }: Path) => ({ to, masqueraded: isMasqueraded });
   const isHeld = held.has(frontendKey(frontend));
   return {
@@ -252,8 +251,6 @@ function shownFrontend(
     port,
     ...(lastPort === undefined ? {} : { lastPort }),
     paths: { pod: shown(pod), node: shown(node), outside: shown(outside) },
-    treatment: isRefusal(pod.to) ? pod.to : wayOf(paths),
-    pool: chosen === 'Local' ? 'local' : 'cluster',
     ...(isHeld ? {} : { heldBy: engine.owners.ownerInsteadOf(forwarding, frontend) }),
   };
 }

@@ -6,7 +6,6 @@ import type { Service } from '../../state/types.ts';
 import type { Pacer } from '../../time/pacer.ts';
 import type { AgentState } from './agent-state.ts';
 import { answerPacer } from './answer-pacer.ts';
-import { lookedUp } from './lookups.ts';
 import { stateOf } from './port-state.ts';
 import { isAsked, numberOf, Refusal } from './refusal.ts';
 import { rowsMax, type ServiceRow, ServiceRows } from './service-rows.ts';
@@ -21,7 +20,6 @@ export async function servicesOf(agent: AgentState, query: URLSearchParams): Pro
   const name = query.get('name');
   const isOnlyTroubled = isAsked(query, 'state', 'unhealthy');
   const areTroubledFirst = isAsked(query, 'order', 'problems');
-  const selected = await selectedBy(agent, query, namespace);
   await agent.problemIndex.catchUp();
   const { troubled } = agent.problemIndex;
   const rows = agent.serviceRows.value ?? new ServiceRows();
@@ -29,7 +27,6 @@ export async function servicesOf(agent: AgentState, query: URLSearchParams): Pro
   const pacer = answerPacer(agent);
   const isSelected = (service: Service): boolean =>
     (namespace === null || service.namespace === namespace) &&
-    selected?.has(service.key) !== false &&
     (name === null || matchesGlob(service.name, name)) &&
     (!isOnlyTroubled || troubled.has(service.key));
   const items: ServiceRow[] = [];
@@ -48,19 +45,6 @@ export async function servicesOf(agent: AgentState, query: URLSearchParams): Pro
     last = place;
   }
   return { apiVersion, kind: 'ServiceList', items };
-}
-
-/** Keys of the Services with these labels, which are not kept; undefined = any labels. */
-async function selectedBy(
-  { askers, source }: AgentState,
-  query: URLSearchParams,
-  namespace: string | null,
-): Promise<ReadonlySet<string> | undefined> {
-  const selector = query.get('labelSelector');
-  if (selector === null) return undefined;
-  return lookedUp({ askers, query }, (signal) =>
-    source.lookup.servicesWith(selector, namespace ?? '', signal),
-  );
 }
 
 /** Marks places among the Services that come first. */

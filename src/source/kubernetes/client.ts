@@ -140,13 +140,9 @@ export class ApiClient {
     }
   }
 
-  /** The body of a request for JSON of the type `accept`. Rejects like `get`. */
-  async getJSON(
-    path: string,
-    signal: AbortSignal,
-    accept = jsonType,
-  ): Promise<AsyncIterable<Buffer>> {
-    const { body } = await this.#exchange({ method: 'GET', path }, accept, signal);
+  /** The body of a request for JSON. Rejects like `get`. */
+  async getJSON(path: string, signal: AbortSignal): Promise<AsyncIterable<Buffer>> {
+    const { body } = await this.#exchange({ method: 'GET', path }, jsonType, signal);
     return this.#counted('GET', body);
   }
 

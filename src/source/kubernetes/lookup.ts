@@ -1,10 +1,10 @@
 /** Reads objects that are not kept from the API server, with the permissions of the watches. */
 import { objectOf, type RawObject } from '../decode/field-reader.ts';
 import { serviceNameLabel } from '../decode/names.ts';
-import { keyIn, podNames, podOfSlices, readPod } from '../decode/pod.ts';
+import { podNames, podOfSlices, readPod } from '../decode/pod.ts';
 import { type FoundPod, type Lookup, LookupError } from '../lookup.ts';
 import { ApiClient, type ClientOptions, type Query } from './client.ts';
-import { ApiError, isAbsence } from './errors.ts';
+import { isAbsence } from './errors.ts';
 import { BodyTooLarge, parseBody, readBody, readJson } from './json-body.ts';
 
 /** How many objects a page has: fewer where more take too many bytes. */
@@ -17,9 +17,6 @@ const listBytesMax = 128 * 1024 * 1024;
  */
 const pageBytesMax = 2 * 1024 * 1024;
 const objectBytesMax = 16 * 1024 * 1024;
-
-/** Only names of Services are needed, not their labels. */
-const metadataOnly = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
 
 export class ApiLookup implements Lookup {
   readonly #options: ClientOptions;
@@ -75,19 +72,6 @@ export class ApiLookup implements Lookup {
     return new Map(await this.#list(slicesIn(namespace), query, read, signal));
   }
 
-  async servicesWith(
-    selector: string,
-    namespace: string,
-    signal: AbortSignal,
-  ): Promise<ReadonlySet<string>> {
-    const within = namespace === '' ? '' : `/namespaces/${encodeURIComponent(namespace)}`;
-    const query = { labelSelector: selector };
-    const read = (services: readonly RawObject[]) => services.map(keyIn);
-    return new Set(
-      await this.#list(`/api/v1${within}/services`, query, read, signal, metadataOnly),
-    );
-  }
-
   async close(): Promise<void> {
     const client = await this.#client?.catch(() => undefined);
     client?.close();
@@ -99,7 +83,6 @@ export class ApiLookup implements Lookup {
     query: Query,
     read: (items: readonly RawObject[]) => readonly T[],
     signal: AbortSignal,
-    accept?: string,
   ): Promise<T[]> {
     const found: T[] = [];
     let next = query;
@@ -108,7 +91,7 @@ export class ApiLookup implements Lookup {
       for (let objects = 0, bytes = 0; objects < objectsMax && bytes < listBytesMax; ) {
         const limit = pageSizes[smaller]!;
         const url = `${path}?${new URLSearchParams({ ...next, limit: String(limit) })}`;
-        const page = await this.#page(url, limit, signal, accept);
+        const page = await this.#page(url, limit, signal);
         if (page === undefined) {
           smaller += 1;
           continue;
@@ -134,10 +117,9 @@ export class ApiLookup implements Lookup {
     url: string,
     limit: number,
     signal: AbortSignal,
-    accept?: string,
   ): Promise<{ readonly list: RawObject; readonly bytes: number } | undefined> {
     const client = await this.#open();
-    const body = await client.getJSON(url, signal, accept);
+    const body = await client.getJSON(url, signal);
     try {
       const bytes = await readBody(body, limit === 1 ? objectBytesMax : pageBytesMax);
       return { list: objectOf(parseBody(bytes)), bytes: bytes.length };
@@ -158,11 +140,10 @@ function slicesIn(namespace: string): string {
   return `/apis/discovery.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/endpointslices`;
 }
 
-/** The server refuses the question with a reason, or does not answer until `signal` aborts. */
+/** The server refuses with a reason, or does not answer until `signal` aborts. */
 function failure(error: unknown, signal: AbortSignal): LookupError {
   if (error instanceof LookupError) return error;
   const { message, name } = (signal.aborted ? signal.reason : error) as Error;
   if (name === 'TimeoutError') return new LookupError('source', 'the API server does not answer');
-  const isAsked = error instanceof ApiError && error.status === 400;
-  return new LookupError(isAsked ? 'question' : 'source', `the API server: ${message}`);
+  return new LookupError('source', `the API server: ${message}`);
 }

@@ -2,7 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Pacer } from '../../time/pacer.ts';
-import { objectOf, type RawObject } from '../decode/field-reader.ts';
+import type { RawObject } from '../decode/field-reader.ts';
 import { keyIn, podNames, podOfSlices, readPod, serviceOfSlice } from '../decode/pod.ts';
 import { type FoundPod, type Lookup, LookupError } from '../lookup.ts';
 import { isManifest } from './directory.ts';
@@ -44,22 +44,6 @@ export class ManifestLookup implements Lookup {
     return podNames(slices);
   }
 
-  async servicesWith(
-    selector: string,
-    namespace: string,
-    signal: AbortSignal,
-  ): Promise<ReadonlySet<string>> {
-    const isChosen = parseSelector(selector);
-    const keys = new Set<string>();
-    for await (const raw of this.#objects(signal)) {
-      const key = keyIn(raw);
-      if (raw.kind !== 'Service' || (namespace !== '' && !key.startsWith(`${namespace}/`)))
-        continue;
-      if (isChosen(objectOf(objectOf(raw.metadata).labels))) keys.add(key);
-    }
-    return keys;
-  }
-
   async *#objects(signal: AbortSignal): AsyncGenerator<RawObject> {
     const files = await readdir(this.#directory).catch(failIn(this.#directory));
     for (const file of files.filter(isManifest).sort()) {
@@ -79,34 +63,4 @@ function failIn(path: string): (error: Error) => never {
   return (error) => {
     throw new LookupError('source', `${path}: ${error.message}`);
   };
-}
-
-/** Label selectors, in the API server's syntax. */
-type Requirement = (labels: RawObject) => boolean;
-
-const key = String.raw`[\w./-]+`;
-const value = String.raw`[\w.-]*`;
-const setBased = new RegExp(String.raw`^(${key})\s+(in|notin)\s*\(([^()]*)\)$`);
-const equality = new RegExp(String.raw`^(${key})\s*(==?|!=)\s*(${value})$`);
-const existence = new RegExp(String.raw`^(!?)\s*(${key})$`);
-
-/** `app=web,tier!=db,env in (a, b),!old`: all requirements must match. Throws a LookupError. */
-export function parseSelector(text: string): Requirement {
-  // Commas within parentheses separate values, the others requirements.
-  const parts = text.split(/,(?![^()]*\))/).map((part) => part.trim());
-  const requirements = parts.filter((part) => part !== '').map(requirementOf);
-  return (labels) => requirements.every((holds) => holds(labels));
-}
-
-function requirementOf(text: string): Requirement {
-  const [, named, word, list] = setBased.exec(text) ?? [];
-  if (list !== undefined) {
-    const values: unknown[] = list.split(',').map((one) => one.trim());
-    return (labels) => values.includes(labels[named!]) === (word === 'in');
-  }
-  const [, equal, sign, wanted] = equality.exec(text) ?? [];
-  if (wanted !== undefined) return (labels) => (labels[equal!] === wanted) === (sign !== '!=');
-  const [, not, present] = existence.exec(text) ?? [];
-  if (present !== undefined) return (labels) => (labels[present] !== undefined) === (not === '');
-  throw new LookupError('question', `"${text}" is not a label selector, as in app=web,tier!=db`);
 }

@@ -120,7 +120,6 @@ describe('fairlead service show', () => {
           node: { to: 'cluster', masqueraded: true },
           outside: { to: 'cluster', masqueraded: true },
         },
-        ...{ treatment: 'internal', pool: 'cluster' },
       },
     ]);
     expect(http.endpoints).toMatchObject([
@@ -398,32 +397,10 @@ describe('fairlead service list', () => {
     [['web-[0-9]'], 0],
     [['*-3'], 1],
     [['web-?', '--namespace=ns'], 5],
-    [['-l', 'app=web'], 2],
-    [['--selector=app=web', '*-3'], 1],
-    [['-l', 'app=web', '-n', 'other'], 0],
   ])('selects with %j: %d Services', async (args, count) => {
     await running(...many);
-    app.source.lookup.selected.set('app=web', ['ns/web-3', 'ns/web-1', 'other/web-2']);
     const { stdout } = await said(app, 'service', 'list', '-o', 'json', ...args);
     expect(JSON.parse(stdout).items).toHaveLength(count);
-  });
-});
-
-describe('a label selector', () => {
-  it('is only for who may have the API server asked', async () => {
-    await running();
-    app.source.lookup.selected.set('app=web', []);
-    const { body, status } = await asked(app, 'services', '?labelSelector=app%3Dweb');
-    expect([status, body.error]).toEqual([403, expect.stringContaining('CAP_NET_ADMIN')]);
-  });
-
-  it('that is invalid is rejected with the source’s message', async () => {
-    await running();
-    const { code, stderr } = await said(app, 'service', 'list', '-l', 'app ~ web');
-    expect([code, stderr]).toEqual([
-      2,
-      'Error: "app ~ web" is not a label selector\nSee \'fairlead service list --help\'\n',
-    ]);
   });
 });
 

@@ -13,7 +13,6 @@ function counted(service: string, connections: number, refused = 0): ServiceTraf
   return {
     ...{ family: 'IPv4', namespace: 'ns', service, port: 'http', protocol: 'TCP', connections },
     refusals: new Map([['no_endpoints', refused]]),
-    frontends: new Map([['10.96.0.1:80', connections]]),
     endpoints: new Map([['10.244.0.2:8080', { connections, outcomes: sent }]]),
     outcomes: sent,
   };

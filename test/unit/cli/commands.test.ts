@@ -115,7 +115,7 @@ describe('kubectl’s names of output formats and objects', () => {
     [['-A'], { 'all-namespaces': 'true' }],
     [['-nshop', '-owide'], { namespace: 'shop', output: 'wide' }],
     [['-n', 'shop', '--output=name'], { namespace: 'shop', output: 'name' }],
-    [['--no-headers', '-l', 'app=web'], { 'no-headers': 'true', selector: 'app=web' }],
+    [['--no-headers', '--problems'], { 'no-headers': 'true', problems: 'true' }],
     [['--watch=false', '-o=jsonpath={.items}'], { output: 'jsonpath={.items}' }],
   ])('work in service list %j', async (args, values) => {
     const { command } = findCommand(['service', 'list']);
@@ -157,7 +157,6 @@ describe('invalid usage', () => {
     ['status --server=x', '--server "x" is not ADDRESS:PORT', ' status'],
     ['service list shop/web/x', '"shop/web/x" is not [NAMESPACE/]NAME', ' service list'],
     ['service list /web', '"/web" is not [NAMESPACE/]NAME', ' service list'],
-    ['service list app=web', '"app=web" is not a name: for labels, -l app=web', ' service list'],
     ['service list -n a/b', '-n "a/b" is not a namespace', ' service list'],
     ['svc show', 'an argument is missing: [NAMESPACE/]NAME[:PORT]|ADDRESS[:PORT]', ' service show'],
     ['svc show a/b/c', '"a/b/c" is not [NAMESPACE/]NAME', ' service show'],

@@ -366,7 +366,7 @@ it('the number of series by Service is bounded, and the omitted ones are counted
     connections: 1,
   } as const;
   const outcomes = { tried: 1, answered: 0, reset: 0 };
-  const none = { refusals: new Map(), frontends: new Map(), endpoints: new Map(), outcomes };
+  const none = { refusals: new Map(), endpoints: new Map(), outcomes };
   const services = Array.from({ length: servicePortsMax + 7 }, (_, i) => {
     return { ...one, ...none, service: `s${i}` };
   });

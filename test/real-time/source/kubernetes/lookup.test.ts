@@ -138,11 +138,12 @@ describe('a lookup of many or large objects', () => {
 
   it('reads no page that would keep the event loop for long, and asks for fewer objects', async () => {
     const items = Array.from({ length: 250 }, (_, i) => ({
-      metadata: { namespace: 'shop', name: `web-${i}`, ...large(60_000) },
+      metadata: large(60_000),
+      endpoints: [endpoint('Pod', `web-${i}`, `10.0.0.${i}`)],
     }));
     const { lookup, pages } = await paging(items);
-    const found = await lookup.servicesWith('app=web', 'shop', signal);
-    expect([found.size, found.has('shop/web-249')]).toEqual([250, true]);
+    const found = await lookup.podsOf('shop', 'web', signal);
+    expect([found.size, found.get('10.0.0.249')]).toEqual([250, 'web-249']);
     const sizes = [500, 100, 20];
     expect([...new Set(pages.map(({ limit }) => limit))]).toEqual(sizes);
     const whole = pages.filter(({ limit }) => limit === sizes.at(-1));
@@ -182,27 +183,5 @@ describe('a lookup of many or large objects', () => {
     ]);
     expect([...(await lookup.podsOf('shop', 'web', signal))]).toEqual([['10.0.0.9', 'web-0']]);
     expect(pages.map(({ limit }) => limit)).toEqual([500, 100, 20, 4, 1]);
-  });
-});
-
-describe('the lookup of Services by labels', () => {
-  const services = '/api/v1/namespaces/shop/services';
-
-  it('requests only their metadata', async () => {
-    const items = ['web', 'api'].map((name) => ({ metadata: { namespace: 'shop', name } }));
-    const { lookup, asked } = await asking({ [services]: { body: { metadata: {}, items } } });
-    const found = await lookup.servicesWith('app in (web)', 'shop', signal);
-    expect([...found]).toEqual(['shop/web', 'shop/api']);
-    expect(asked).toEqual([`${services}?labelSelector=app+in+(web)&limit=500 true`]);
-  });
-
-  it('reports an invalid selector as an error of the question', async () => {
-    const message = 'unable to parse requirement: found "~"';
-    const refused = { status: 400, body: { kind: 'Status', code: 400, message } };
-    const { lookup } = await asking({ [services]: refused });
-    await expect(lookup.servicesWith('a~b', 'shop', signal)).rejects.toMatchObject({
-      fault: 'question',
-      message: `the API server: ${message}`,
-    });
   });
 });

@@ -1,16 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { ManifestLookup, parseSelector } from '../../../../src/source/manifests/lookup.ts';
+import { ManifestLookup } from '../../../../src/source/manifests/lookup.ts';
 import { temporaryDirectory } from '../kubernetes/setup.ts';
 
 const files = {
-  'services.yaml': `apiVersion: v1
-kind: Service
-metadata: {namespace: shop, name: web, labels: {app: web, tier: front}}
----
-apiVersion: v1
-kind: Service
-metadata: {name: db, labels: {app: db}}
-`,
   'pods.json': JSON.stringify({
     ...{ apiVersion: 'v1', kind: 'Pod', metadata: { namespace: 'shop', name: 'web-1' } },
     spec: { nodeName: 'node-a' },
@@ -30,16 +22,6 @@ const { signal } = new AbortController();
 
 describe('the lookup in manifests', () => {
   const lookup = () => new ManifestLookup(temporaryDirectory(files));
-
-  it('returns Services by labels', async () => {
-    const keys = async (selector: string, namespace = '') => [
-      ...(await lookup().servicesWith(selector, namespace, signal)),
-    ];
-    expect(await keys('app=web')).toEqual(['shop/web']);
-    expect(await keys('app')).toEqual(['shop/web', 'default/db']);
-    expect(await keys('app', 'shop')).toEqual(['shop/web']);
-    await expect(keys('app ~ web')).rejects.toMatchObject({ fault: 'question' });
-  });
 
   it('returns the addresses of a pod, from the pod or an EndpointSlice', async () => {
     const addresses = ['10.0.0.1', 'fd00::1'];
@@ -61,34 +43,4 @@ describe('the lookup in manifests', () => {
       message: expect.stringMatching(/a\.yaml:2: /) as string,
     });
   });
-});
-
-describe('a label selector', () => {
-  const labels = { app: 'web', 'example.com/tier': 'front', empty: '' };
-
-  it.each([
-    ['', true],
-    ['app=web', true],
-    ['app == web, example.com/tier=front', true],
-    ['app=web,example.com/tier=back', false],
-    ['app!=web', false],
-    ['other!=web', true],
-    ['empty=', true],
-    ['app', true],
-    ['!app', false],
-    ['!other', true],
-    ['app in (db, web)', true],
-    ['app in (db),empty', false],
-    ['app notin (db,web)', false],
-    ['other notin (db)', true],
-  ])('with %j matches: %j', (selector, isChosen) => {
-    expect(parseSelector(selector)(labels)).toBe(isChosen);
-  });
-
-  it.each(['=web', 'app=web tier=front', 'app in web', 'a b', 'app=(x)'])(
-    'with %j is rejected',
-    (text) => {
-      expect(() => parseSelector(text)).toThrow('is not a label selector');
-    },
-  );
 });
