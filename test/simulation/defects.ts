@@ -499,13 +499,13 @@ export const defects: readonly Defect[] = [
   },
   {
     name: 'endpoints in ranges of Services are probed',
-    file: 'failure-detection/exemptions.ts',
+    file: 'failure-detection/ports.ts',
     from: "if (serviceCIDRs(address.family).some(isIn)) return 'it is in a ServiceCIDR';",
     to: '',
   },
   {
     name: 'endpoints outside the ranges of pods are probed',
-    file: 'failure-detection/exemptions.ts',
+    file: 'failure-detection/ports.ts',
     from: "return podCIDRs().some(isIn) ? undefined : 'it is in no pod CIDR that this node knows';",
     to: 'return podCIDRs().some(isIn) ? undefined : undefined;',
   },

@@ -649,7 +649,7 @@ export class Simulation {
       await this.#pass(forgottenMs);
       if (round >= fullAfter - 1) growth.measure();
     }
-    // What is remembered of Services is bounded in bytes (serve/ask/service-history.ts).
+    // What is remembered of Services is bounded in bytes (serve/ask/recent.ts).
     const found = growth.growing(passing / 2).filter((words) => !/",\["\[\d+,/.test(words));
     this.#check('collections', found.length === 0, () => `they grow: ${found.join('\n')}`);
   }

@@ -5,14 +5,13 @@ import { sameBytes } from '../../net/bytes.ts';
 import { equality } from '../../net/equality.ts';
 import { describeFileError } from '../file-error.ts';
 import { ExecPlugin, type PluginEvent, type PluginOutput } from './exec-plugin.ts';
-import type { Headers } from './impersonation.ts';
 import type { ClusterAccess, Material } from './kubeconfig.ts';
 
 /** The credentials of one request. */
 interface Credentials {
   /** It is the same object until one of its values changes. */
   readonly secureContext: SecureContext;
-  readonly headers: Headers;
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 interface TlsMaterial {
@@ -70,13 +69,13 @@ export class CredentialReader {
   }
 
   async #assemble(plugged: PluginOutput | undefined): Promise<Credentials> {
-    const { origin, ca, certificate, key, token, basic, impersonation } = this.#access;
+    const { origin, ca, certificate, key, token, basic } = this.#access;
     const material = {
       ca: await this.#bytes(ca),
       certificate: plugged?.certificate ?? (await this.#bytes(certificate)),
       key: plugged?.key ?? (await this.#bytes(key)),
     };
-    const headers: Record<string, Headers[string]> = { ...impersonation };
+    const headers: Record<string, string> = {};
     const bearer = (await this.#bytes(token))?.toString('utf8').trim();
     if (bearer === '') throw new Error(`${origin}: the token is empty`);
     if (bearer !== undefined) headers.authorization = `Bearer ${bearer}`;

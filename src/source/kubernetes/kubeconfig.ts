@@ -12,7 +12,6 @@ import { FieldReader, isRawObject, type RawObject } from '../decode/field-reader
 import { describeFileError } from '../file-error.ts';
 import { ManifestError, parseManifest } from '../manifests/parse.ts';
 import { type Environment, parseProxyURL, proxyOfEnvironment } from './http-proxy.ts';
-import { type Headers, impersonationHeaders } from './impersonation.ts';
 
 /** Bytes in the kubeconfig, or a file that contains them and may change. */
 export type Material = { readonly data: Buffer } | { readonly file: string };
@@ -34,8 +33,6 @@ export interface ClusterAccess {
   readonly key: Material | undefined;
   readonly token: Material | undefined;
   readonly basic: { readonly username: string; readonly password: string } | undefined;
-  /** The headers for impersonation. */
-  readonly impersonation: Headers;
   /** The `exec` part of the user. */
   readonly plugin: RawObject | undefined;
 }
@@ -79,7 +76,6 @@ function anonymous(origin: string): Omit<ClusterAccess, 'server'> {
     key: undefined,
     token: undefined,
     basic: undefined,
-    impersonation: {},
     plugin: undefined,
   };
 }
@@ -215,6 +211,10 @@ function readUser(fields: FieldReader, user: RawObject, path: string) {
     const name = JSON.stringify(fields.text(provider.name, 'auth-provider.name') ?? '');
     fields.refuse('auth-provider', `cannot be used: no Auth Provider found for name ${name}`);
   }
+  const impersonating = Object.keys(user).find((field) => /^as(-|$)/.test(field));
+  if (impersonating !== undefined) {
+    fields.refuse(impersonating, 'cannot be used: a proxy has a user of its own');
+  }
   return {
     certificate: material(fields, user, 'client-certificate', path),
     key: material(fields, user, 'client-key', path),
@@ -224,7 +224,6 @@ function readUser(fields: FieldReader, user: RawObject, path: string) {
       username === undefined
         ? undefined
         : { username, password: fields.text(user.password, 'password') ?? '' },
-    impersonation: impersonationHeaders(fields, user),
     plugin: exec && withAbsoluteCommand(exec, path),
   };
 }

@@ -11,11 +11,10 @@ export function openProxied(server: URL, proxy: URL, tls: TlsOptions): Transport
   const agent = new ProxyAgent({ uri, requestTls: tls, ...options, allowH2: false });
   const { origin } = server;
   return {
-    request: ({ body, headers, ...request }) =>
+    request: ({ body, ...request }) =>
       agent.request({
         origin,
         ...request,
-        headers: headers as Record<string, string | string[]>,
         ...(body === undefined ? {} : { body }),
         headersTimeout: 0,
         bodyTimeout: 0,

@@ -5,7 +5,6 @@
 import type { ClientRequest, RequestOptions } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { SecureContext } from 'node:tls';
-import type { Headers } from './impersonation.ts';
 import type { ClusterAccess } from './kubeconfig.ts';
 
 /** An idle connection is probed before common load balancers drop it (60 s). */
@@ -18,7 +17,7 @@ export interface HttpRequest {
   readonly method: 'GET' | 'POST';
   /** With its query. */
   readonly path: string;
-  readonly headers: Headers;
+  readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
   readonly signal: AbortSignal;
 }
@@ -90,7 +89,7 @@ class DirectTransport implements Transport {
       agent: this.#agent,
       method,
       path,
-      headers: headers as Record<string, string | string[]>,
+      headers,
       timeout: 0,
       signal,
     };

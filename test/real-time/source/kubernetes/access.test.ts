@@ -130,10 +130,9 @@ describe('access to the API server', () => {
     ['a token file before a token', { token: 't', tokenFile: 'token' }, 'Bearer from-file'],
   ])('authenticates by %s', async (_what, user, authorization) => {
     const server = await startCluster(1);
-    const config = kubeconfig(server.url, {}, { ...user, as: 'somebody' });
+    const config = kubeconfig(server.url, {}, user);
     await startWith(server, config, { token: 'from-file\n' }).converged();
     expect(server.lastHeaders.authorization).toBe(authorization);
-    expect(server.lastHeaders['impersonate-user']).toBe('somebody');
   });
 
   it('runs an exec plugin, and runs it again when its token is rejected', async () => {
@@ -201,25 +200,6 @@ describe('access to the API server', () => {
     const reason =
       'cannot reach https://api.example:6443 through the proxy http://127.0.0.1:1: connection refused (ECONNREFUSED)';
     await until('said', () => sink.said().includes(`services watch: ${reason}`));
-  });
-
-  it('impersonates the user, uid, groups and extra fields of the kubeconfig', async () => {
-    const server = await startCluster(1);
-    const user = {
-      as: 'Zoë',
-      'as-uid': 'uid-1',
-      'as-groups': ['system:masters', 'a b'],
-      'as-user-extra': { 'example.com/Key%': ['one', 'two'], ö: ['3'] },
-    };
-    await startWith(server, kubeconfig(server.url, {}, user)).converged();
-    // Node reads headers as Latin-1, and joins lines of one name.
-    expect(server.lastHeaders).toMatchObject({
-      'impersonate-user': Buffer.from('Zoë').toString('latin1'),
-      'impersonate-uid': 'uid-1',
-      'impersonate-group': 'system:masters, a b',
-      'impersonate-extra-example.com%2fkey%25': 'one, two',
-      'impersonate-extra-%c3%b6': '3',
-    });
   });
 
   it("keeps the path of the server's URL", async () => {
@@ -451,14 +431,9 @@ describe('readAccess', () => {
       'kubeconfig FILE: proxy-url is not a URL',
     ],
     [
-      'groups of nobody',
-      kubeconfig(url, {}, { 'as-groups': ['x'] }),
-      'kubeconfig FILE: as is missing: requesting uid, groups or user-extra without impersonating a user',
-    ],
-    [
-      'a group that is no header',
-      kubeconfig(url, {}, { as: 'x', 'as-groups': ['a', 'b\r\nImpersonate-Group: c'] }),
-      'kubeconfig FILE: as-groups[1] contains a control character, which a header must not',
+      'another user to impersonate',
+      kubeconfig(url, {}, { as: 'x' }),
+      'kubeconfig FILE: as cannot be used: a proxy has a user of its own',
     ],
     [
       'a provider of credentials, of which kube-proxy has none',
