@@ -6,15 +6,22 @@ import { dumpShape } from '../kernel/nft/sets.ts';
 import { binary } from '../modes/elements.ts';
 import { eachEntry } from '../modes/nft-table/traffic.ts';
 import type { Count } from '../modes/traffic-counts.ts';
-import { Address, addressBytes, type Family, families, formatAddress, parseAddress } from '../net/address.ts';
+import {
+  Address,
+  addressBytes,
+  type Family,
+  families,
+  formatAddress,
+  parseAddress,
+} from '../net/address.ts';
 import type { FrontendsByFamily } from '../state/frontends-in-force.ts';
 import type { Refused, RefusedReason } from '../state/limits.ts';
-import type { ServiceFollower, ClusterState } from '../state/store.ts';
-import { objectKey, namespaceOf } from '../state/types.ts';
+import type { ClusterState, ServiceFollower } from '../state/store.ts';
+import { latin1At, namespaceOf, objectKey } from '../state/types.ts';
+import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { RecentResults } from '../time/recent.ts';
 import { ownTable, refusedSet } from './layout.ts';
-import type { Clock } from '../time/clock.ts';
 
 export interface RefusalsOptions extends ClientPodsOptions {
   readonly kernel: Kernel;
@@ -210,10 +217,9 @@ export class ClientPods {
     const wanted = new Map(clients.map((one) => [parseAddress(one)!.latin1, one]));
     const found = new Map<string, string>();
     for (const key of state.serviceKeys()) {
-      for (const { addresses, length } of state.slices(key)) {
-        const width = addresses.length / length;
-        for (let i = 0; i < length; i += 1) {
-          const client = wanted.get(addresses.slice(i * width, (i + 1) * width));
+      for (const slice of state.slices(key)) {
+        for (let i = 0; i < slice.length; i += 1) {
+          const client = wanted.get(latin1At(slice, i));
           if (client !== undefined && !found.has(client)) found.set(client, key);
         }
         const resting = pause();

@@ -4,14 +4,14 @@
  * at an address of either family. If the Service lacks that family, the answer is about the family
  * that it has.
  */
-import { type Address, type Family, formatAddress, addressBytes } from '../net/address.ts';
+import { type Address, type Family, formatAddress } from '../net/address.ts';
 import { healthCheckNodePort } from '../state/policy.ts';
 import type { ClusterState } from '../state/store.ts';
+import { Condition, type EndpointSlice, latin1At } from '../state/types.ts';
 import { Backoff } from '../time/backoff.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import type { HttpThread, Listening } from './http/http-thread.ts';
-import { Condition, type EndpointSlice } from '../state/types.ts';
 
 /** `code`: of the system call. */
 type ListenError = Error & { readonly code?: string };
@@ -306,13 +306,12 @@ const readyHere = Condition.ready | Condition.local;
  * terminating endpoints. `slices` are the Service's.
  */
 export function countLocalReady(slices: readonly EndpointSlice[], family: Family): number {
-  const width = addressBytes[family];
   const found = new Set<string>();
   for (const slice of slices) {
     if (slice.family !== family || slice.ports.length === 0) continue;
     for (let i = 0; i < slice.length; i += 1) {
       if ((slice.conditions.charCodeAt(i) & readyHere) !== readyHere) continue;
-      found.add(slice.addresses.slice(i * width, (i + 1) * width));
+      found.add(latin1At(slice, i));
     }
   }
   return found.size;

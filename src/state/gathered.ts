@@ -4,7 +4,7 @@
  */
 import type { CIDR } from '../net/address.ts';
 import { EndpointList, endpointBytes } from '../net/endpoint-list.ts';
-import { Condition, type EndpointSlice, type Service } from './types.ts';
+import { Condition, type EndpointSlice, latin1At, type Service } from './types.ts';
 
 export interface Candidates {
   /** Ascending by packed bytes, without duplicates. */
@@ -132,12 +132,10 @@ function endpointsOf(
   const found = new Map<string, number>();
   for (const { number, part, slice } of runs) {
     const port = String.fromCharCode(number >> 8, number & 0xff, 0, 0);
-    const width = endpointBytes[slice.family] - port.length;
     const left = part && { ...part };
     for (let i = 0; i < slice.length; i += 1) {
       if (left !== undefined && !takes(left, slice.conditions.charCodeAt(i))) continue;
-      const address = slice.addresses.slice(i * width, (i + 1) * width);
-      found.set(address + port, flagsOf(slice, i));
+      found.set(latin1At(slice, i) + port, flagsOf(slice, i));
     }
   }
   return found;

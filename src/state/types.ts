@@ -139,23 +139,21 @@ export function byKey(a: EndpointSlice, b: EndpointSlice): number {
   return a.key < b.key ? -1 : 1;
 }
 
-/** The address of endpoint `i`. */
-export function addressAt(
-  { addresses, family }: Pick<EndpointSlice, 'addresses' | 'family'>,
-  i: number,
-): Address {
+type Addresses = Pick<EndpointSlice, 'addresses' | 'family'>;
+
+/** The bytes of the address of endpoint `i`, a character for each. */
+export function latin1At({ addresses, family }: Addresses, i: number): string {
   const width = addressBytes[family];
-  return Address.from(Buffer.from(addresses.slice(i * width, (i + 1) * width), 'latin1'));
+  return addresses.slice(i * width, (i + 1) * width);
+}
+
+/** The address of endpoint `i`. */
+export function addressAt(slice: Addresses, i: number): Address {
+  return Address.from(Buffer.from(latin1At(slice, i), 'latin1'));
 }
 
 /** Bytes of each item of `EndpointSlice.pods`. */
 export const podBytes = 4;
-
-/** What stands for the pod of endpoint `i`; undefined: none is named. */
-export function podAt({ pods }: EndpointSlice, i: number): string | undefined {
-  const pod = pods?.slice(i * podBytes, (i + 1) * podBytes);
-  return pod === '\0\0\0\0' ? undefined : pod;
-}
 
 /** An EndpointSlice that is not used, although it seems to be for a Service. */
 export interface UnusedSlice {

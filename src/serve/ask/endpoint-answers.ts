@@ -1,11 +1,17 @@
 /** What is known of the answers of endpoints, for people. */
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { counted, firstNames } from '../../ask/words.ts';
-import { addressBytes, type Family } from '../../net/address.ts';
+import type { Family } from '../../net/address.ts';
 import { formatPortName } from '../../net/protocol.ts';
 import type { DetectionView } from '../../state/detection.ts';
 import type { Seen } from '../../state/resolve.ts';
-import { type EndpointSlice, forwardingId, type Service, serviceKey } from '../../state/types.ts';
+import {
+  type EndpointSlice,
+  forwardingId,
+  latin1At,
+  type Service,
+  serviceKey,
+} from '../../state/types.ts';
 import type { AgentState } from './agent-state.ts';
 import type { Problem } from './problem.ts';
 
@@ -150,12 +156,10 @@ function commonNode(
 /** The node of each endpoint, by address. */
 function nodesOf(slices: readonly EndpointSlice[], family: Family): Map<string, string> {
   const nodes = new Map<string, string>();
-  const size = addressBytes[family];
   for (const slice of slices) {
     if (slice.family !== family) continue;
     for (let i = 0; i < slice.length; i += 1) {
-      const node = slice.places?.[i]?.node ?? '';
-      nodes.set(slice.addresses.slice(i * size, (i + 1) * size), node);
+      nodes.set(latin1At(slice, i), slice.places?.[i]?.node ?? '');
     }
   }
   return nodes;

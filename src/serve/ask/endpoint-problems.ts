@@ -2,7 +2,6 @@
 import { counted, firstNames } from '../../ask/words.ts';
 import {
   Address,
-  addressBytes,
   type CIDR,
   cidrContains,
   type Family,
@@ -13,7 +12,7 @@ import { isNear } from '../../net/near.ts';
 import { formatPortName } from '../../net/protocol.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
-import { addressAt, type EndpointSlice, type Service } from '../../state/types.ts';
+import { addressAt, type EndpointSlice, latin1At, type Service } from '../../state/types.ts';
 import type { AgentState, RunningEngine } from './agent-state.ts';
 import type { Problem } from './problem.ts';
 
@@ -196,9 +195,8 @@ export function unknownNodeProblems(
 export function nodeless(slices: readonly EndpointSlice[]): (address: Uint8Array) => boolean {
   const known = new Set<string>();
   for (const slice of slices) {
-    const stride = addressBytes[slice.family];
     for (let i = 0; i < slice.length; i += 1) {
-      if (!hasNode(slice, i)) known.add(slice.addresses.slice(i * stride, (i + 1) * stride));
+      if (!hasNode(slice, i)) known.add(latin1At(slice, i));
     }
   }
   if (known.size === 0) return () => false;

@@ -9,7 +9,7 @@ import { EndpointFlag } from '../../state/candidates.ts';
 import { type Choices, choose, whyNot } from '../../state/categorise.ts';
 import { slotCounts } from '../../state/deal.ts';
 import type { Seen } from '../../state/resolve.ts';
-import type { EndpointSlice } from '../../state/types.ts';
+import { type EndpointSlice, latin1At } from '../../state/types.ts';
 import type { Pacer } from '../../time/pacer.ts';
 
 type Shown = ServiceAnswer['ports'][number]['endpoints'][number];
@@ -38,10 +38,8 @@ export class EndpointsSaid {
   ): Promise<EndpointsSaid> {
     const said = new EndpointsSaid(pods);
     for (const slice of slices) {
-      const stride = addressBytes[slice.family];
       for (let index = 0; index < slice.length; index += 1) {
-        const at = index * stride;
-        said.#rows.set(slice.addresses.slice(at, at + stride), { slice, index });
+        said.#rows.set(latin1At(slice, index), { slice, index });
         if (pacer.due) await pacer.rest();
       }
     }

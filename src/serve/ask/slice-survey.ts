@@ -8,7 +8,14 @@ import type { Config } from '../../config/config.ts';
 import { type Finding, warning } from '../../host/finding.ts';
 import { addressBytes, type CIDR, cidrContains, formatAddress } from '../../net/address.ts';
 import type { ClusterState, ServiceFollower } from '../../state/store.ts';
-import { addressAt, Condition, type EndpointSlice, namespaceOf, podAt } from '../../state/types.ts';
+import {
+  addressAt,
+  Condition,
+  type EndpointSlice,
+  latin1At,
+  namespaceOf,
+  podBytes,
+} from '../../state/types.ts';
 import type { Clock } from '../../time/clock.ts';
 import { inTurns } from '../../time/pacer.ts';
 import { answerPacer, type Refresh, refreshing } from './answer-pacer.ts';
@@ -99,7 +106,7 @@ export class SliceSurvey {
           if (pacer.due) await pacer.rest();
           if (pass === 0) zones.look(slice);
           for (const at of comparable(slice, (last) => last % passes === pass)) {
-            const address = addressOf(at);
+            const address = latin1At(slice, at.index);
             const first = firsts.get(address);
             if (first === undefined) firsts.set(address, at);
             else if (areTwoPods(first, at, blocks)) note(found, address, [first.slice, slice]);
@@ -123,9 +130,10 @@ function* comparable(slice: EndpointSlice, fits: (last: number) => boolean): Gen
   }
 }
 
-function addressOf({ index, slice: { addresses, family } }: At): string {
-  const size = addressBytes[family];
-  return addresses.slice(index * size, (index + 1) * size);
+/** What stands for the pod of endpoint `i`; undefined: none is named. */
+function podAt({ pods }: EndpointSlice, i: number): string | undefined {
+  const pod = pods?.slice(i * podBytes, (i + 1) * podBytes);
+  return pod === '\0\0\0\0' ? undefined : pod;
 }
 
 /**

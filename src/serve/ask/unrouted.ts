@@ -26,7 +26,7 @@ import {
 import { endpointBytes } from '../../net/endpoint-list.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState, ServiceFollower } from '../../state/store.ts';
-import { namespaceOf } from '../../state/types.ts';
+import { latin1At, namespaceOf } from '../../state/types.ts';
 import type { Clock } from '../../time/clock.ts';
 import type { Pacer } from '../../time/pacer.ts';
 import { answerPacer, type Refresh, refreshing } from './answer-pacer.ts';
@@ -194,14 +194,15 @@ export class UnroutedEndpoints implements ServiceFollower {
 
   /** The addresses of a Service that may have no route; undefined: now and then, for a pause. */
   *#suspectsOf(key: string, of: readonly Family[]): Generator<string | undefined> {
-    for (const { addresses, family, length } of this.#options.state.slices(key)) {
+    for (const slice of this.#options.state.slices(key)) {
       yield undefined;
+      const { addresses, family, length } = slice;
       const { isSuspect } = this.#routes[family];
       if (isSuspect === undefined || !of.includes(family)) continue;
       const size = addressBytes[family];
       for (let i = 0; i < length; i += 1) {
         if (i % lookedAtOnce === lookedAtOnce - 1) yield undefined;
-        if (isSuspect(addresses, i * size)) yield addresses.slice(i * size, (i + 1) * size);
+        if (isSuspect(addresses, i * size)) yield latin1At(slice, i);
       }
     }
   }

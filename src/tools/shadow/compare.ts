@@ -1,9 +1,9 @@
 /** Differences between what kube-proxy has programmed and what the cluster's objects ask for. */
-import { addressBytes, type Family } from '../../net/address.ts';
+import type { Family } from '../../net/address.ts';
 import { parseEndpoint } from '../../net/host-port.ts';
 import { formatServicePort } from '../../net/protocol.ts';
 import type { ClusterState } from '../../state/store.ts';
-import { Condition, type Forwarding, serviceKey } from '../../state/types.ts';
+import { Condition, type Forwarding, latin1At, serviceKey } from '../../state/types.ts';
 import {
   type DesiredFrontend,
   type HeldFrontend,
@@ -156,9 +156,8 @@ function whyNot(
   const address = bytes && String.fromCharCode(...bytes);
   for (const slice of state.slices(key)) {
     if (slice.family !== family) continue;
-    const size = addressBytes[family];
     for (let i = 0; i < slice.length; i += 1) {
-      if (address === undefined || !slice.addresses.startsWith(address, i * size)) continue;
+      if (latin1At(slice, i) !== address) continue;
       return reasonOf(slice.conditions.charCodeAt(i));
     }
   }
