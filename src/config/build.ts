@@ -89,7 +89,6 @@ function resolveSource(settings: Settings, flags: ParsedFlags): SourceConfig {
     contentTypes: {
       contentType: settings['clientConnection.contentType'],
       acceptContentTypes: settings['clientConnection.acceptContentTypes'],
-      dropManagedFields: settings.dropManagedFields,
     },
     qps: settings['clientConnection.qps'],
     burst: settings['clientConnection.burst'],

@@ -30,7 +30,6 @@ export type SourceConfig =
       readonly contentTypes: {
         readonly contentType: string;
         readonly acceptContentTypes: string;
-        readonly dropManagedFields: boolean;
       };
       /** Requests per second, and how many may exceed that rate in a burst. */
       readonly qps: number;

@@ -104,35 +104,6 @@ function withStrings(bytes: Buffer, edits: readonly Edit[]): Buffer | undefined 
   return edited;
 }
 
-/** Objects without `metadata.managedFields`, for requests that ask for that (KEP-5958). */
-export function withoutManagedFields(form: AnswerForm): AnswerForm {
-  return {
-    ...form,
-    event: (type, resource, json, stored) =>
-      stored === undefined
-        ? form.event(type, resource, stripped(json))
-        : form.event(type, resource, bare(stored).json, bare(stored)),
-    list: (resource, page, metadata) => form.list(resource, page.map(bare), metadata),
-  };
-}
-
-const bareObjects = new WeakMap<StoredObject, StoredObject>();
-
-function bare(object: StoredObject): StoredObject {
-  let found = bareObjects.get(object);
-  if (found === undefined) {
-    found = { ...object, json: stripped(object.json) };
-    bareObjects.set(object, found);
-  }
-  return found;
-}
-
-function stripped(json: string): string {
-  const object = JSON.parse(json);
-  delete object.metadata.managedFields;
-  return JSON.stringify(object);
-}
-
 /** The form that a request asks for first. */
 export function formOf(accept: string | undefined): AnswerForm {
   return (accept ?? '').startsWith(protobufForm.type) ? protobufForm : jsonForm;

@@ -18,14 +18,7 @@ import {
   send,
   sendPart,
 } from './api-server-answer.ts';
-import {
-  type Bytes,
-  formOf,
-  jsonForm,
-  keepBytes,
-  protobufForm,
-  withoutManagedFields,
-} from './api-server-form.ts';
+import { type Bytes, formOf, jsonForm, keepBytes, protobufForm } from './api-server-form.ts';
 import { alterQuery, buffer, type Gateway } from './api-server-gateway.ts';
 import { streamingListUnbacked } from './api-server-recorded.ts';
 import {
@@ -66,11 +59,6 @@ export interface FakeApiServerOptions {
   readonly protobuf?: 'supported' | 'refused' | 'ignored';
   /** `gzip`: lists that are streams are compressed, as from 1.37 on. Default: they are not. */
   readonly streamCompression?: 'gzip';
-  /**
-   * What becomes of requests for objects without `managedFields` (KEP-5958). `refused`: 406, as by
-   * something before the server. Default: `ignored`, as before 1.38.
-   */
-  readonly managedFieldsOptOut?: 'supported' | 'refused' | 'ignored';
   readonly gateway?: Gateway;
   /** Default 60,000, as real servers do it. `never`: as with an old etcd and no events. */
   readonly bookmarkMs?: number | 'never';
@@ -262,15 +250,10 @@ export class FakeApiServer {
     buffer(this.#options.gateway, response);
     this.lastHeaders = request.headers;
     const { accept = '' } = request.headers;
-    const asked = this.#options.protobuf === 'ignored' ? jsonForm : formOf(accept);
-    const optOut = accept.includes(';drop=metadata.managedFields')
-      ? this.#options.managedFieldsOptOut
-      : undefined;
-    const form = optOut === 'supported' ? withoutManagedFields(asked) : asked;
+    const form = this.#options.protobuf === 'ignored' ? jsonForm : formOf(accept);
     const gzip = request.headers['accept-encoding'] === 'gzip';
     const answer = { response, form, gzip };
-    const isRefused = this.#options.protobuf === 'refused' && asked !== jsonForm;
-    if (isRefused || optOut === 'refused') {
+    if (this.#options.protobuf === 'refused' && form !== jsonForm) {
       refuse({ response, form: jsonForm }, { kind: 'status', status: 406 });
       return;
     }

@@ -30,11 +30,6 @@ export const sourceSettings = grouped('source', {
       restart: 'always',
     },
   ),
-  dropManagedFields: bool(
-    'Ask the API server to omit metadata.managedFields (KEP-5958, Kubernetes 1.38). The ' +
-      'server then encodes objects twice while other clients do not ask.',
-    { flag: 'drop-managed-fields', origin: 'own', omitted: true, restart: 'always' },
-  ),
   'clientConnection.burst': int32('Requests that may exceed the rate in a burst.', {
     flag: 'kube-api-burst',
     default: '10',

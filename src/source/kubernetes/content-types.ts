@@ -11,11 +11,7 @@ export interface ContentTypeOptions {
   readonly contentType: string;
   /** `clientConnection.acceptContentTypes`; empty = the type of `contentType`, or else JSON. */
   readonly acceptContentTypes: string;
-  /** Asks for objects without `metadata.managedFields` (KEP-5958). Default: no. */
-  readonly dropManagedFields?: boolean;
 }
-
-const dropParameter = ';drop=metadata.managedFields';
 
 /**
  * Selects the encoding of answers from kube-proxy's configuration. If the server, or a proxy in
@@ -24,10 +20,8 @@ const dropParameter = ';drop=metadata.managedFields';
  */
 export class ContentTypes {
   readonly #acceptTypes: string;
-  readonly #drops: boolean;
   readonly #onRefused: (reason: string) => void;
   #isRefused = false;
-  #isDropRefused = false;
   #isReported = false;
 
   /**
@@ -36,14 +30,12 @@ export class ContentTypes {
    */
   constructor(options: ContentTypeOptions, onRefused: (reason: string) => void = () => {}) {
     this.#acceptTypes = acceptTypes(options);
-    this.#drops = options.dropManagedFields ?? false;
     this.#onRefused = onRefused;
   }
 
   /** The Accept header. */
   get accept(): string {
-    const types = this.#isRefused ? jsonType : this.#acceptTypes;
-    return this.#drops && !this.#isDropRefused ? withDrop(types) : types;
+    return this.#isRefused ? jsonType : this.#acceptTypes;
   }
 
   /** The encoding of an answer with status 200. Other types are read as JSON, which then fails. */
@@ -55,14 +47,9 @@ export class ContentTypes {
 
   /**
    * Takes the status of an answer to a request for `accept`. Returns true if the request must be
-   * repeated, with `this.accept`: a server that does not know `drop` ignores it, but a proxy in
-   * front of it may not.
+   * repeated, with `this.accept`.
    */
   refuses(accept: string, status: number): boolean {
-    if (accept.includes(dropParameter) && [400, 406, 415].includes(status)) {
-      this.#isDropRefused = true;
-      return true;
-    }
     if (!isProtobuf(accept) || ![406, 415].includes(status)) return false;
     this.#isRefused = true;
     this.#report(`it answers with status ${status}`);
@@ -72,7 +59,6 @@ export class ContentTypes {
   /** Must be called when the connection is lost: the next request asks for everything again. */
   lost(): void {
     this.#isRefused = false;
-    this.#isDropRefused = false;
   }
 
   #report(what: string): void {
@@ -91,15 +77,6 @@ function acceptTypes({ contentType, acceptContentTypes }: ContentTypeOptions): s
   if (listed.length > 0) return listed.join(', ');
   const asksProtobuf = acceptContentTypes.trim() === '' && mediaType(contentType) === protobufType;
   return asksProtobuf ? `${protobufType}, ${jsonType};q=0.9` : jsonType;
-}
-
-/** The weight is the last parameter of a type. */
-function withDrop(types: string): string {
-  const dropping = types.split(', ').map((type) => {
-    const [name, weight] = type.split(/;(?=\s*q=)/);
-    return `${name}${dropParameter}${weight === undefined ? '' : `;${weight}`}`;
-  });
-  return dropping.join(', ');
 }
 
 /** Whether a header lists protobuf. */

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ContentTypes } from '../../../../src/source/kubernetes/content-types.ts';
-import type { FakeApiServer, FakeApiServerOptions } from '../../../fake/api-server.ts';
+import type { FakeApiServerOptions } from '../../../fake/api-server.ts';
 import { until } from '../../until.ts';
-import { change, startCluster, startServer, startSource, temporaryDirectory } from './setup.ts';
+import { change, startCluster, startSource, temporaryDirectory } from './setup.ts';
 
 const protobuf = 'application/vnd.kubernetes.protobuf';
 const json = 'application/json';
@@ -151,59 +151,6 @@ describe('a compressed streaming list', () => {
     await converged();
     expect(server.compressed).toBe(0);
     expect(server.lastHeaders['accept-encoding']).toBeUndefined();
-  });
-});
-
-describe('objects without managedFields', () => {
-  const dropping = { ...contentTypes, dropManagedFields: true };
-  const owned = (server: FakeApiServer, name: string): void => {
-    const managedFields = [{ manager: 'x'.repeat(5000), operation: 'Update' }];
-    server.store.apply({
-      kind: 'Service',
-      metadata: { namespace: 'shop', name, managedFields },
-      spec: { clusterIP: '10.96.2.1', ports: [{ port: 80 }] },
-    });
-  };
-
-  it.each([
-    [
-      protobuf,
-      `${protobuf};drop=metadata.managedFields, ${json};drop=metadata.managedFields;q=0.9`,
-    ],
-    [json, `${json};drop=metadata.managedFields`],
-  ])('are asked for by a parameter of each type: %s', (contentType, accept) => {
-    const types = new ContentTypes({ ...dropping, contentType });
-    expect(types.accept).toBe(accept);
-    expect(types.refuses(accept, 404)).toBe(false);
-    expect(types.refuses(accept, 406)).toBe(true);
-    expect(types.accept).toBe(new ContentTypes({ contentType, acceptContentTypes: '' }).accept);
-    types.lost();
-    expect(types.accept).toBe(accept);
-  });
-
-  it.each([
-    ['a server that can do that', 'supported', 5000],
-    ['one that does not know it', 'ignored', Infinity],
-    ['one, or a proxy, that refuses it', 'refused', Infinity],
-  ] as const)('are read from %s', async (_what, managedFieldsOptOut, bytesMax) => {
-    const server = await startServer({ managedFieldsOptOut, bookmarkMs: 'never' });
-    owned(server, 'listed');
-    const { sink, converged } = startSource(server, { contentTypes: dropping });
-    await converged();
-    owned(server, 'watched');
-    await converged();
-    expect(sink.names()).toEqual(
-      expect.arrayContaining(['service shop/listed', 'service shop/watched']),
-    );
-    expect(sink.problems).toEqual([]);
-    expect(server.sentBytes).toBeLessThan(bytesMax);
-    if (bytesMax === Infinity) expect(server.sentBytes).toBeGreaterThan(10_000);
-  });
-
-  it('are not requested by default', async () => {
-    const server = await startCluster();
-    await startSource(server, { contentTypes }).converged();
-    expect(server.lastHeaders.accept).not.toContain('drop');
   });
 });
 
