@@ -428,36 +428,17 @@ const convert: Command = {
 const cluster: Command = {
   words: ['cluster'],
   group: 'other',
-  summary: 'Ask all nodes, by kubectl fairlead',
+  summary: 'Print kubectl fairlead, which asks all nodes',
   meaning:
-    'Run the kubectl plugin of this release, kubectl-fairlead, with these arguments: it asks the ' +
-    'Fairlead of every node, with the rights of whoever runs it. It needs kubectl. Without ' +
-    'arguments, print the plugin: a shell script.',
-  exitCodes: '0 no problem, 1 a problem, 2 wrong usage or no kubectl, 3 no node answers',
-  arguments: '[COMMAND [options]]',
-  isRaw: true,
-  examples: ['fairlead cluster status', 'fairlead cluster > kubectl-fairlead'],
+    'Print the kubectl plugin of this release, a shell script: it asks the Fairlead of every node, ' +
+    'with the rights of whoever runs it.',
+  examples: ['fairlead cluster > kubectl-fairlead'],
   load: () => import('./cluster.ts'),
-};
-
-const test: Command = {
-  words: ['test'],
-  group: 'other',
-  summary: 'Try each kind of Service on all nodes',
-  meaning:
-    'Check a cluster after an installation or an upgrade, by kubectl fairlead test: it makes ' +
-    'Services and pods in a namespace of its own, tries them from each node and from a pod there, ' +
-    'and removes them. It needs kubectl.',
-  exitCodes: '0 all is well, 1 something failed, 2 wrong usage or no kubectl, 3 it could not run',
-  arguments: '[options of kubectl fairlead]',
-  isRaw: true,
-  examples: ['fairlead test', 'fairlead test --node n3', 'fairlead test --cleanup'],
-  load: () => import('./cluster.ts').then(({ runTest }) => ({ run: runTest })),
 };
 
 const testServer: Command = {
   words: ['test-server'],
-  summary: 'Answer clients of fairlead test, and connect for them to these',
+  summary: 'Answer clients of kubectl fairlead test, and connect for them to these',
   arguments: '[ADDRESS/PORT…]',
   argumentCount: [0, 2],
   examples: [],
@@ -466,7 +447,7 @@ const testServer: Command = {
 
 const testClient: Command = {
   words: ['test-client'],
-  summary: 'Try the Services of fairlead test',
+  summary: 'Try the Services of kubectl fairlead test',
   arguments: 'pod|node NODE',
   argumentCount: [2, 2],
   flags: {
@@ -520,7 +501,7 @@ export const commands: readonly Command[] = [
   ...[status, serviceList, serviceShow, serviceCheck, problems, explain, trace, drops],
   ...[diff, top],
   ...[preflight, shadow, bundle, connectTime, tables, run],
-  ...[cluster, test, validate, convert, completion, version, help],
+  ...[cluster, validate, convert, completion, version, help],
   ...[complete, nodeReport, testServer, testClient],
 ];
 

@@ -1,4 +1,4 @@
-/** What the pods of `fairlead test` run: a server, and a client that reports. */
+/** What the pods of `kubectl fairlead test` run: a server, and a client that reports. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** What `fairlead test` tries: the table of checks, and where each leads for one client. */
+/** What `kubectl fairlead test` tries: the table of checks, and where each leads for one client. */
 import type { Family } from '../../net/address.ts';
 
 /** One side of the test, as a client knows it. */

@@ -1,4 +1,4 @@
-/** A client of `fairlead test`: makes all attempts, and prints a line for each. */
+/** A client of `kubectl fairlead test`: makes all attempts, and prints a line for each. */
 import {
   type Attempt,
   attemptsOf,

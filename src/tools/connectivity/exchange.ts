@@ -1,4 +1,4 @@
-/** One connection or datagram of a client of `fairlead test`, and the server that answers it. */
+/** One connection or datagram of a client of `kubectl fairlead test`, and the server that answers it. */
 import { createSocket, type Socket } from 'node:dgram';
 import { createServer, get } from 'node:http';
 import type { AddressInfo } from 'node:net';

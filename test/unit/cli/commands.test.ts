@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { readArguments } from '../../../src/cli/arguments.ts';
 import { reply } from '../../../src/cli/ask/client.ts';
 import { fullName } from '../../../src/cli/command.ts';
@@ -24,7 +24,7 @@ async function run(...args: readonly string[]) {
 
 /** The words of a line of an example, without what the shell does with it. */
 function wordsOf(line: string): string[] {
-  const own = line.slice(line.indexOf('fairlead')).split(/[|)]/, 1)[0]!.trim();
+  const own = line.slice(line.indexOf('fairlead')).split(/ > |[|)]/, 1)[0]!.trim();
   return own
     .split(' ')
     .slice(1)
@@ -64,14 +64,6 @@ describe('fairlead cluster', () => {
   it('prints the plugin that asks all nodes', async () => {
     const { code, stdout } = await run('cluster');
     expect([code, stdout]).toEqual([0, readFileSync('deploy/kubectl-fairlead', 'utf8')]);
-  });
-
-  it('names what to type for a question about all nodes if there is no kubectl', async () => {
-    vi.stubEnv('PATH', import.meta.dirname);
-    onTestFinished(() => void vi.unstubAllEnvs());
-    const { code, stderr, stdout } = await run('cluster', 'service', 'shop/web', '-o', 'wide');
-    expect([code, stdout]).toEqual([2, '']);
-    expect(stderr).toContain('ask "kubectl fairlead service shop/web -o wide"');
   });
 });
 

@@ -1,7 +1,7 @@
 /** `kubectl fairlead` against a kubectl that answers from files: what it makes of the answers. */
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { fairleadVersion } from '../../../src/config/version.ts';
 import { PaperCluster, report, rows } from './cluster.ts';
@@ -508,16 +508,6 @@ describe('kubectl fairlead', () => {
       3,
       'Error: no pod with the labels app.kubernetes.io/name=fairlead or k8s-app=kube-proxy on node b\n',
     ]);
-  });
-
-  it('is run by fairlead cluster, with its arguments and exit code', async () => {
-    const cluster = new PaperCluster().node('a', statusReport()).node('b', '', 'Pending');
-    const asked = await cluster.ask('status', '--no-headers');
-    expect(asked.code).toBe(1);
-    const main = resolve('src/main.ts');
-    const args = [main, 'cluster', 'status', '--no-headers'];
-    expect(await cluster.run(process.execPath, ...args)).toEqual(asked);
-    expect((await cluster.run(process.execPath, main, 'cluster', 'sttaus')).code).toBe(2);
   });
 
   it('has the version of the program', async () => {

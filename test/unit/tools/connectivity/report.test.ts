@@ -1,4 +1,4 @@
-/** What clients of `fairlead test` make of a cluster, and that servers answer over both protocols. */
+/** What clients of `kubectl fairlead test` make of a cluster, and that servers answer over both protocols. */
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
