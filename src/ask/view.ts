@@ -34,12 +34,12 @@ export interface Column {
   readonly kind?: 'number' | 'wide' | 'terminal';
 }
 
-export interface Table<Row = readonly Cell[]> {
+export interface Table {
   readonly title: string;
   readonly columns: readonly Column[];
   /** The column that names the row; default: the first. */
   readonly headAt?: number;
-  readonly rows: readonly Row[];
+  readonly rows: readonly (readonly Cell[])[];
   /** A note below: `and 3 more`. */
   readonly rest?: string | undefined;
 }

@@ -2,7 +2,6 @@
 import { joinHostPort } from '../../net/address.ts';
 import { formatPorts } from '../../net/host-port.ts';
 import { formatPortName } from '../../net/protocol.ts';
-import { type Lasting, lasts, MadeOnce } from '../lasting.ts';
 import type { ChangeList, ServiceAnswer, ServiceList } from '../service.ts';
 import {
   conditionsOf,
@@ -29,9 +28,7 @@ type Change = ServiceAnswer['changes'][number];
 
 const portsShown = 4;
 
-type LastingRow = readonly Lasting<Cell>[];
-
-export function servicesTable({ items }: ServiceList): Table<LastingRow> {
+export function servicesTable({ items }: ServiceList): Table {
   return {
     title: 'Services',
     columns: [
@@ -48,15 +45,13 @@ export function servicesTable({ items }: ServiceList): Table<LastingRow> {
       { name: 'Created', kind: 'terminal' },
     ],
     headAt: 1,
-    rows: items.map((item) => serviceRows.of(item, '', serviceCells)),
+    rows: items.map(serviceCells),
   };
 }
 
 type Listed = ServiceList['items'][number];
 
-const serviceRows = new MadeOnce<LastingRow>();
-
-function serviceCells(item: Listed): LastingRow {
+function serviceCells(item: Listed): Cell[] {
   const { clusterIPs, endpoints, externalIPs, name, namespace, reasons, type, used } = item;
   const { affinitySeconds: affinity, created } = item;
   const local = [
@@ -64,7 +59,7 @@ function serviceCells(item: Listed): LastingRow {
     ...(item.externalTrafficPolicy === 'Local' ? ['external'] : []),
   ];
   const state = stateWords(item);
-  return lasts([
+  return [
     { text: namespace, names: { namespace } },
     { text: name, names: { namespace, service: name } },
     type,
@@ -76,7 +71,7 @@ function serviceCells(item: Listed): LastingRow {
     local.length === 0 ? none : `Local ${local.join(',')}`,
     affinity === undefined ? none : `${affinity}s`,
     created === undefined ? none : { time: created },
-  ]);
+  ];
 }
 
 function portsText({ ports }: Listed): string {

@@ -34,12 +34,10 @@ import type { MachineFindings } from './machine-findings.ts';
 import type { KnownProblems } from './problem.ts';
 import type { BesideRules } from './refused.ts';
 import type { SecondProxy } from './second-proxy.ts';
-import type { ServiceRows } from './service-rows.ts';
 import type { SliceSurvey } from './slice-survey.ts';
 import type { TakenNodePorts } from './taken-node-ports.ts';
 import type { UnansweredEndpoints } from './unanswered.ts';
 import type { UnroutedEndpoints } from './unrouted.ts';
-import type { WhileAsked } from './while-asked.ts';
 
 export interface AgentState {
   readonly clock: Clock;
@@ -50,7 +48,6 @@ export interface AgentState {
   localhostListeners(family: Family): number;
   readonly eventHistory: EventHistory;
   readonly problemIndex: KnownProblems;
-  readonly serviceRows: WhileAsked<ServiceRows>;
   readonly askers: Pick<Askers, 'admit'>;
   /** What other programs have in the kernel that stops packets. */
   readonly foreignRules: Pick<ForeignRules, 'found' | 'obstacles' | 'refresh'>;

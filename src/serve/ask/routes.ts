@@ -1,6 +1,5 @@
 /** Answers to the questions of `endpoints`, for those whom an `Admit` lets ask. */
 import { type Answer, type EndpointName, endpoints } from '../../ask/endpoints.ts';
-import { MadeOnce } from '../../ask/lasting.ts';
 import type { Pause } from '../../time/pacer.ts';
 import { RecentResults } from '../../time/recent.ts';
 import { jsonHeaders, type Reply, type Route, type Routes, textReply } from '../reply.ts';
@@ -97,19 +96,12 @@ export async function pacedJson(body: object, pause: Pause): Promise<string[]> {
 }
 
 const itemsPerPause = 16;
-const itemTexts = new MadeOnce<string>();
-
-function textOf(item: unknown): string {
-  if (typeof item !== 'object' || item === null) return JSON.stringify(item);
-  return itemTexts.of(item, '', JSON.stringify);
-}
 
 async function addList(texts: string[], items: readonly unknown[], pause: Pause): Promise<void> {
   texts.push('[');
   for (let i = 0; i < items.length; i += 1) {
-    const item = items[i];
     if (i > 0) texts.push(',');
-    texts.push(textOf(item));
+    texts.push(JSON.stringify(items[i]));
     if (i % itemsPerPause !== itemsPerPause - 1) continue;
     const rest = pause();
     if (rest !== undefined) await rest;

@@ -30,7 +30,7 @@ import { portState, stateOf, timeOf } from './port-state.ts';
 import { isAsked, numberOf, Refusal } from './refusal.ts';
 import { noSuchPort, serviceNamed } from './service-names.ts';
 import { problemsOf, reasonsIn } from './service-problems.ts';
-import { headOf } from './service-rows.ts';
+import { headOf } from './services.ts';
 import { shownOutcomes } from './traffic.ts';
 
 const endpointLimits = { standard: 500, most: 10_000 };

@@ -2,15 +2,18 @@
 import { apiVersion } from '../../ask/paths.ts';
 import type { ServiceList } from '../../ask/service.ts';
 import { byName } from '../../ask/words.ts';
-import type { Service } from '../../state/types.ts';
+import { type Address, formatAddress } from '../../net/address.ts';
+import { forwardingKeys, type Service } from '../../state/types.ts';
 import type { Pacer } from '../../time/pacer.ts';
 import type { AgentState } from './agent-state.ts';
 import { answerPacer } from './answer-pacer.ts';
 import { stateOf } from './port-state.ts';
 import { isAsked, numberOf, Refusal } from './refusal.ts';
-import { rowsMax, type ServiceRow, ServiceRows } from './service-rows.ts';
 
-const limits = { standard: 500, most: rowsMax };
+type ServiceRow = ServiceList['items'][number];
+
+const limits = { standard: 500, most: 1000 };
+const portsMax = 100;
 
 const noReasons: ServiceRow['reasons'] = [];
 
@@ -22,8 +25,6 @@ export async function servicesOf(agent: AgentState, query: URLSearchParams): Pro
   const areTroubledFirst = isAsked(query, 'order', 'problems');
   await agent.problemIndex.catchUp();
   const { troubled } = agent.problemIndex;
-  const rows = agent.serviceRows.value ?? new ServiceRows();
-  agent.serviceRows.value = rows;
   const pacer = answerPacer(agent);
   const isSelected = (service: Service): boolean =>
     (namespace === null || service.namespace === namespace) &&
@@ -41,7 +42,7 @@ export async function servicesOf(agent: AgentState, query: URLSearchParams): Pro
     if (service === undefined || !isSelected(service)) continue;
     if (items.length === limit) return { apiVersion, kind: 'ServiceList', items, continue: last };
     const reasons = troubled.get(service.key) ?? noReasons;
-    items.push(rowOf(agent, service, { rows, reasons }));
+    items.push(rowOf(agent, service, reasons));
     last = place;
   }
   return { apiVersion, kind: 'ServiceList', items };
@@ -93,17 +94,41 @@ async function placesByName(
   return places.sort(byName).slice(0, count);
 }
 
-interface Said {
-  readonly rows: ServiceRows;
-  readonly reasons: ServiceRow['reasons'];
+function rowOf(agent: AgentState, service: Service, reasons: ServiceRow['reasons']): ServiceRow {
+  const { externalIPs, key, loadBalancerIPs, ports } = service;
+  const keys = forwardingKeys(service);
+  let endpoints = 0;
+  for (const { length } of agent.state.slices(key)) endpoints += length;
+  const others = [...loadBalancerIPs.slice(0, portsMax), ...externalIPs.slice(0, portsMax)];
+  return {
+    ...headOf(service),
+    externalIPs: texts(others.slice(0, portsMax)),
+    ports: ports.slice(0, portsMax).map(({ name, nodePort, port, protocol }) => {
+      return { name, protocol, port, ...(nodePort === 0 ? {} : { nodePort }) };
+    }),
+    endpoints,
+    used: leastUsed(agent, keys),
+    state: stateOf(agent, service, keys),
+    reasons,
+  };
 }
 
-function rowOf(agent: AgentState, service: Service, { reasons, rows }: Said): ServiceRow {
-  const keys = rows.keysOf(service);
-  let endpoints = 0;
-  for (const { length } of agent.state.slices(service.key)) endpoints += length;
-  const used = leastUsed(agent, keys);
-  return rows.row(service, { endpoints, used, state: stateOf(agent, service, keys), reasons });
+/** What all answers have of a Service. */
+export function headOf(service: Service) {
+  return {
+    namespace: service.namespace,
+    name: service.name,
+    type: service.type,
+    clusterIPs: texts(service.clusterIPs),
+    ...(service.createdMs > 0 && { created: new Date(service.createdMs).toISOString() }),
+    internalTrafficPolicy: service.internalTrafficPolicy,
+    externalTrafficPolicy: service.externalTrafficPolicy,
+    ...(service.affinityTimeoutSeconds > 0 && { affinitySeconds: service.affinityTimeoutSeconds }),
+  };
+}
+
+function texts(addresses: readonly Address[]): string[] {
+  return addresses.map(({ bytes }) => formatAddress(bytes));
 }
 
 /** The smallest number over all ports. */

@@ -1,5 +1,4 @@
 /** Views as HTML, and the parts that all pages have. */
-import { MadeOnce } from '../../ask/lasting.ts';
 import {
   type Age,
   type Block,
@@ -52,39 +51,33 @@ function isFilled(cell: Cell): boolean {
   return cell !== undefined && cell !== '' && cell !== none;
 }
 
-interface Grid<Row extends object> {
+interface Grid<Row> {
   readonly title: string;
   readonly columns: readonly Column[];
   readonly headAt: number;
-  /** The line of one that lasts is written once for all pages with these columns. */
   readonly rows: readonly Row[];
   readonly cellsOf: (row: Row) => readonly Content[];
 }
-
-const lines = new MadeOnce<Html>();
 
 /** With at least this many columns, rows are cards on screens of medium width, too. */
 const manyColumns = 8;
 
 /** On a narrow screen each row is a card, in which cells have the names of their columns. */
-export function grid<Row extends object>(of: Grid<Row>): Html {
-  const { cellsOf, columns, headAt, rows, title } = of;
+export function grid<Row>({ cellsOf, columns, headAt, rows, title }: Grid<Row>): Html {
   const begin = columns.map((column) => html`<td data-name="${column.name}"${classOf(column)}>`);
   const line = (row: Row): Html => {
     const cells = cellsOf(row).map((content, i) => {
-      if (i === headAt) return html`<th scope="row">${content}</th>`.text;
-      return html`${begin[i]}${content}</td>`.text;
+      if (i === headAt) return html`<th scope="row">${content}</th>`;
+      return html`${begin[i]}${content}</td>`;
     });
-    // A string that + makes stays in parts, and those that are kept would take more memory.
-    return new Html(['<tr>', ...cells, '</tr>\n'].join(''));
+    return html`<tr>${cells}</tr>\n`;
   };
-  const variant = [title, ...columns.map(({ name }) => name)].join();
   const titles = columns.map((column) => {
     return html`<th scope="col"${classOf(column)}>${column.name}</th>`;
   });
   const many = columns.length >= manyColumns ? html` class="many"` : undefined;
   return html`<div class="wide"><table aria-label="${title}"${many}><thead><tr>${titles}</tr></thead><tbody>
-${rows.map((row) => lines.of(row, variant, line))}</tbody></table></div>`;
+${rows.map(line)}</tbody></table></div>`;
 }
 
 function classOf({ kind }: Column): Content {

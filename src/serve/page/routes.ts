@@ -11,7 +11,6 @@ import { numberOf, Refusal } from '../ask/refusal.ts';
 import { serviceOf } from '../ask/service.ts';
 import { servicesOf } from '../ask/services.ts';
 import { statusOf } from '../ask/status.ts';
-import { WhileAsked } from '../ask/while-asked.ts';
 import type { Route } from '../reply.ts';
 import { explainForm, explanationSection } from './explain.ts';
 import { type Html, html } from './html.ts';
@@ -39,12 +38,6 @@ const parameters = [
 
 /** Answers `/`. */
 export function pageRoute(agent: AgentState): Route {
-  // The file never changes. Rendering it takes milliseconds.
-  const runbook = new WhileAsked<Html>();
-  const readRunbook = async (): Promise<Html> => {
-    runbook.value ??= await (await import('./runbook.ts')).runbookSection();
-    return runbook.value;
-  };
   return async (asked) => {
     const refused = refusalBy(() => {
       admitLocal(asked);
@@ -52,7 +45,7 @@ export function pageRoute(agent: AgentState): Route {
     });
     if (refused !== undefined) return refused;
     try {
-      return { status: 200, headers, body: await make(agent, asked.query, readRunbook) };
+      return { status: 200, headers, body: await make(agent, asked.query) };
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       return { status: error.status, headers, body: refusalPage(agent, error) };
@@ -60,16 +53,12 @@ export function pageRoute(agent: AgentState): Route {
   };
 }
 
-async function make(
-  agent: AgentState,
-  query: URLSearchParams,
-  readRunbook: () => Promise<Html>,
-): Promise<string[]> {
+async function make(agent: AgentState, query: URLSearchParams): Promise<string[]> {
   const service = query.get('service');
   if (service !== null) return servicePage(agent, service, query.get('more') === 'true');
   const to = query.get('to');
   if (to !== null) return explainPage(agent, to.trim(), query.get('from')?.trim() ?? '');
-  return query.has('runbook') ? runbookPage(agent, await readRunbook()) : frontPage(agent, query);
+  return query.has('runbook') ? runbookPage(agent) : frontPage(agent, query);
 }
 
 async function frontPage(agent: AgentState, query: URLSearchParams): Promise<string[]> {
@@ -124,12 +113,13 @@ async function explainPage(agent: AgentState, to: string, from: string): Promise
   });
 }
 
-function runbookPage({ nodeName }: AgentState, section: Html): string[] {
+async function runbookPage({ nodeName }: AgentState): Promise<string[]> {
+  const { runbookSection } = await import('./runbook.ts');
   return documentOf({
     title: 'Runbook · Fairlead',
     node: nodeName,
     json: endpoints.problems.path,
-    body: section,
+    body: await runbookSection(),
   });
 }
 

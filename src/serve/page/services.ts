@@ -1,7 +1,6 @@
 /** The list of Services, a hundred on each page, and its search form. */
-import { lasts, MadeOnce } from '../../ask/lasting.ts';
 import type { ServiceList } from '../../ask/service.ts';
-import type { Cell, Table } from '../../ask/view.ts';
+import type { Table } from '../../ask/view.ts';
 import { servicesTable } from '../../ask/views/service.ts';
 import type { Traffic } from '../service-counters.ts';
 import { type Content, type Html, html } from './html.ts';
@@ -55,14 +54,9 @@ function listTable(list: ServiceList, traffic: Traffic | undefined): Table {
   return {
     ...all,
     columns: [...all.columns, { name: 'Connections/s', kind: 'number' }],
-    rows: all.rows.map((row, i) => {
-      const rate = rates[i]!;
-      return ratedRows.of(row, rate, () => lasts([...row, rate]));
-    }),
+    rows: all.rows.map((row, i) => [...row, rates[i]]),
   };
 }
-
-const ratedRows = new MadeOnce<readonly Cell[]>();
 
 /** The search form. It is not a live part, because the reader may be typing in it. */
 function searchForm({ namespace, q, state }: ServiceFilter): Html {
