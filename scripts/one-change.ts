@@ -5,7 +5,7 @@ const rows: readonly Row[] = [
   {
     name: 'A change',
     boxes: [
-      { title: 'source', lines: ['Delivery.put', 'decodeChange'] },
+      { title: 'source', lines: ['Delivery.decode', 'changeInSteps'] },
       { title: 'state', lines: ['ClusterState.apply', 'marks the Service'] },
       { title: 'sync', lines: ['Desired.refresh', 'yields Forwardings'] },
       { title: 'mode', lines: ['ModePlanner.change', 'ModePlanner.take'] },

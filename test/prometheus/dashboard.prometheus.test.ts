@@ -51,7 +51,6 @@ const traffic: ServiceTraffic = {
   protocol: 'TCP',
   connections: 7,
   refusals: new Map([['no_endpoints', 2]]),
-  frontends: new Map(),
   endpoints: new Map(),
   outcomes: { tried: 7, answered: 2, reset: 5 },
 };

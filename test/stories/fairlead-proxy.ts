@@ -116,7 +116,7 @@ export function fairlead(
 export function cleanup(node: NodeUnderTest): Promise<void> {
   return askKernel(node, async (kernel) => {
     for (const mode of availableModes()) await cleanupMode(mode, kernel);
-    for (const feature of ofFeatures(kernel)) await feature.remove(() => {});
+    for (const feature of ofFeatures(kernel)) await feature('remove', () => {});
   });
 }
 

@@ -16,7 +16,7 @@ export interface AttachedProgram {
   readonly isPinned: boolean;
 }
 
-export type Found =
+type Found =
   /** Fairlead's, of any version, for this network namespace. */
   | { readonly kind: 'ours'; readonly programs: readonly AttachedProgram[] }
   /** Programs of unknown owners: this process lacks the rights to find out. */

@@ -20,7 +20,7 @@ import { namedMax } from './problems.ts';
 import { serviceSection } from './service.ts';
 import { filterOf, listQuery, servicesSection } from './services.ts';
 import { nodeSection, verdict } from './status.ts';
-import { tiles, latelySection } from './tiles.ts';
+import { latelySection, tiles } from './tiles.ts';
 
 const headers = {
   'Content-Type': 'text/html; charset=utf-8',

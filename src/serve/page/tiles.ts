@@ -1,6 +1,6 @@
 /** The numbers that matter, at a glance. */
 import type { Status } from '../../ask/status.ts';
-import { grouped, counted } from '../../ask/words.ts';
+import { counted, grouped } from '../../ask/words.ts';
 import type { Traffic } from '../service-counters.ts';
 import { type Html, html } from './html.ts';
 import { aSecond, live } from './parts.ts';

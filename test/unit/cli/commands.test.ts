@@ -24,7 +24,10 @@ async function run(...args: readonly string[]) {
 
 /** The words of a line of an example, without what the shell does with it. */
 function wordsOf(line: string): string[] {
-  const own = line.slice(line.indexOf('fairlead')).split(/ > |[|)]/, 1)[0]!.trim();
+  const own = line
+    .slice(line.indexOf('fairlead'))
+    .split(/ > |[|)]/, 1)[0]!
+    .trim();
   return own
     .split(' ')
     .slice(1)

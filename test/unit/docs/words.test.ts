@@ -9,25 +9,25 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 89_350;
+const total = 88_960;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2800,
-  'docs/api.md': 3280,
+  'docs/api.md': 3240,
   'docs/balancing.md': 1730,
-  'docs/configuration.md': 3230,
+  'docs/configuration.md': 2970,
   'docs/connect-time.md': 1450,
   'docs/differences.md': 2850,
   'docs/internals/kube-proxy-behaviour.md': 2970,
   'docs/internals/reliability.md': 2203,
-  'docs/kubectl-plugin.md': 1257,
+  'docs/kubectl-plugin.md': 1247,
   'docs/limits.md': 2750,
   'docs/logs.md': 3545,
   'docs/metrics.md': 2200,
   'docs/migrating.md': 2300,
   'docs/operating.md': 2095,
   'docs/runbook.md': 5295,
-  'docs/scale.md': 1350,
+  'docs/scale.md': 1280,
   'docs/semantics.md': 3870,
 };
 
