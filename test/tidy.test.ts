@@ -207,14 +207,14 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/kernel': 6505,
   'src/modes': 14_372,
   'src/net': 1470,
-  'src/serve': 15_167,
+  'src/serve': 15_173,
   'src/source': 8681,
   'src/state': 6504,
   'src/sync': 4669,
   'src/takeover': 1340,
   'src/time': 440,
   'src/tools': 5187,
-  test: 119_610,
+  test: 119_613,
 };
 
 describe('budgets', () => {

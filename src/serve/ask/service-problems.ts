@@ -250,12 +250,14 @@ export function missingPort(
   const isOfFamily = (slice: EndpointSlice): boolean => slice.family === family;
   if (candidates.endpoints.length > 0 || !filled.some(isOfFamily)) return undefined;
   const text = () => {
-    const known = firstPorts(filled.filter(isOfFamily));
+    const ofFamily = filled.filter(isOfFamily);
+    const known = firstPorts(ofFamily);
     const offered = known.length === 0 ? 'no port' : known.join(', ');
-    return (
-      `No EndpointSlice of ${family} has a port named "${name}" for ${protocol}, they have ` +
-      `${offered}: targetPort may name a port that no container has.`
-    );
+    const isNamed = ofFamily.some(({ ports }) => ports.some((one) => one.name === name));
+    const why = isNamed
+      ? 'the protocols differ'
+      : 'targetPort may name a port that no container has';
+    return `No EndpointSlice of ${family} has a port named "${name}" for ${protocol}, they have ${offered}: ${why}.`;
   };
   return { reason: 'port_name', text };
 }

@@ -421,7 +421,9 @@ describe('a firewall that drops what comes in', () => {
       ...known,
       mode: { name: mode, ownsChain: () => true },
     });
-    await kernel.apply(table({ in: { hook: LOCAL_IN, policy: 0, rules } }));
+    const nodePorts = { rules: [[tcp, matchPort(31_990), accept]] };
+    const chains = { 'KUBE-NODEPORTS': nodePorts, in: { hook: LOCAL_IN, policy: 0, rules } };
+    await kernel.apply(table(chains));
     await foreignRules.refresh();
     const other = forwarding('other', pool(1));
     return foreignRules
@@ -438,6 +440,7 @@ describe('a firewall that drops what comes in', () => {
 
   it.each([
     ['accepts the port', [tcp, matchPort(31_990), accept]],
+    ["leads to kube-proxy's chain for it", [jump('KUBE-NODEPORTS')]],
     ['accepts it from an interface', [matchInterface('==', 'eth0'), accept]],
     ['accepts new connections', [stateNew, accept]],
   ])('is not named where a rule %s', async (_, rule) => {

@@ -167,7 +167,7 @@ const more = described(
     manifests: web() + endpoints(here, '{ name: http, protocol: UDP, port: 8080 }') + node,
     reasons: ['port_name'],
     outcome: 'rejected',
-    cause: 'has a port named "http" for TCP, they have "http" (8080/UDP)',
+    cause: 'has a port named "http" for TCP, they have "http" (8080/UDP): the protocols differ.',
   },
   {
     name: 'the ports of two slices have other names, and the last one came first',

@@ -32,8 +32,12 @@ const familiesOfIP: readonly number[] = [bothFamilies, NFPROTO.IPv4, NFPROTO.IPv
 /** Of a table with more rules, only the policies are known. */
 const rulesMax = 3000;
 
-/** Chains with which this proxy, or kube-proxy, serves Services. */
-const ofServices = /^KUBE-(?:SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-FIREWALL|HAIRPIN)$/;
+/**
+ * Chains with which this proxy, or kube-proxy, serves Services, with their tables. In table filter,
+ * KUBE-NODEPORTS accepts health checks.
+ */
+const ofServices =
+  /^(?:nat KUBE-NODEPORTS|\S+ KUBE-(?:SERVICES|EXTERNAL-SERVICES|PROXY-FIREWALL|HAIRPIN))$/;
 
 type Chain = ReplyOf<'chain'>;
 type BaseChain = Pick<Chain, 'chain' | 'hook' | 'policy' | 'priority' | 'type'>;
@@ -119,7 +123,8 @@ class TableReader {
 
   /** The chain, and all that packets can come to from there. */
   async read(chain: string): Promise<void> {
-    if (this.chains.has(chain) || this.isTooLarge || ofServices.test(chain)) return;
+    if (this.chains.has(chain) || this.isTooLarge) return;
+    if (ofServices.test(`${this.#of.table} ${chain}`)) return;
     this.chains.set(chain, []);
     const rules: ReplyOf<'rule'>[] = [];
     await this.#kernel.dump({ kind: 'rulesDump', ...this.#of, chain }, (one) => {
