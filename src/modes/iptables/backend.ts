@@ -156,11 +156,11 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   ): Promise<void> {
     const { handles } = this.#memory;
     const kept = new Set(touched);
-    const single = [...this.#config.part.shared, ...found.builtIns];
-    const there = await found.rulesIn(single, pause);
+    const there = await found.rulesIn([...this.#config.part.shared, ...found.builtIns], pause);
     await inTurns(handles, pause, ([id, handle]) => {
-      const isThere = there.has(ruleName(chainAt(id).table, handle));
-      if (!kept.has(id) && !(isThere && isLeaving(id))) handles.delete(id);
+      const name = ruleName(chainAt(id).table, handle);
+      if (kept.has(id)) kept.add(name);
+      else if (!there.has(name) || !isLeaving(id)) handles.delete(id);
     });
     const last: SharedRule[] = [];
     const behind = new Set<number>();
@@ -173,7 +173,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
       if (object.at === 'end') last.push(object);
       if (object.at === 'behind') behind.add(handle);
     });
-    this.#leaveOutMisplaced(found, last, behind, touched);
+    this.#leaveOutMisplaced(found, last, behind, kept);
   }
 
   /**

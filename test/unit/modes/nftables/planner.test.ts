@@ -316,6 +316,23 @@ describe('a repair in mode nftables', () => {
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });
 
+  it("deletes another program's base chain that has the name of a retired chain", async () => {
+    const three = forwarding('web', pool(1, 2, 3));
+    const rig = await started(three);
+    rig.plan(all(forwarding('web', pool(1))));
+    rig.take();
+    const at = { family: NFPROTO.IPv4, table: 'fairlead', chain: 'cluster-4-e', comment: '' };
+    const base = { type: 'filter', hook: 1, priority: -5, policy: 1 };
+    rig.kernel.foreign(
+      batch({ kind: 'chainDelete', ...at }, { kind: 'baseChainAdd', ...at, ...base }),
+    );
+    expect(await rig.audit()).toEqual({ missing: 0, wrong: 0, unwanted: 1 });
+    rig.plan(all(three));
+    rig.take();
+    rig.drain();
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
+
   it('ignores other tables', async () => {
     const rig = await started(forwarding('web', pool(1, 2)));
     const theirs: NftOp[] = ['kube-proxy', 'filter'].flatMap((table) => [

@@ -80,17 +80,14 @@ export class Rig {
     return this.#repair(await found.repair(noPause), between);
   }
 
-  /** The same, and calls `before` each dump, with the number of earlier dumps. */
-  async auditBeside(before: (dumps: number) => void): Promise<Drift> {
-    let dumps = 0;
-    const dump: Kernel['dump'] = (request) => {
-      before(dumps);
-      dumps += 1;
-      return this.kernel.dump(request);
+  /** The same, and calls `during` before each dump, and between what is compared. */
+  async auditBeside(during: () => void): Promise<Drift> {
+    const dump: Kernel['dump'] = (...args) => {
+      during();
+      return this.kernel.dump(...args);
     };
-    const reader = kernelWith(this.kernel, { dump });
-    const found = await this.#planner.observe(reader, noPause);
-    return this.#repair(await found.repair(noPause));
+    const found = await this.#planner.observe(kernelWith(this.kernel, { dump }), noPause);
+    return this.#repair(await found.repair(noPause), during);
   }
 
   async #repair(repair: Repair, between: (key: string) => void = () => {}): Promise<Drift> {
