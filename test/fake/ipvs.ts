@@ -94,15 +94,11 @@ export class FakeIpvs {
     found!.record = { ...found!.record, connections };
   }
 
-  /**
-   * How many connections a destination has had; `none`: its service has had some, and the
-   * destination has gone; undefined: there is no such service, or it is new.
-   */
-  connections(service: string, destination: string): number | 'none' | undefined {
+  /** How many connections a service and one of its destinations have had; undefined: it is gone. */
+  connections(service: string, destination: string) {
     const found = this.#services.get(service);
-    const known = found?.destinations.get(destination);
-    if (known !== undefined) return known.connections;
-    return (found?.record.connections ?? 0) > 0 ? 'none' : undefined;
+    const own = found?.destinations.get(destination)?.connections;
+    return { all: found?.record.connections, own };
   }
 
   /** The state as `ipvsadm -Sn` prints it, sorted: the same text for the same state. */

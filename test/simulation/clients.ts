@@ -76,7 +76,7 @@ export class Clients {
   forget(): void {
     const { ipvs } = this.#kernel;
     for (const { server, service } of this.#held) {
-      if (typeof ipvs.connections(service, server) === 'number')
+      if (ipvs.connections(service, server).own !== undefined)
         ipvs.traffic(service, server, { activeConnections: 0 });
     }
     this.#held = [];
@@ -103,21 +103,21 @@ export class Clients {
 
   #hold(service: string, server: string): void {
     const { ipvs } = this.#kernel;
-    if (typeof ipvs.connections(service, server) !== 'number') return;
+    if (ipvs.connections(service, server).own === undefined) return;
     ipvs.traffic(service, server, { activeConnections: 1, connections: 1 });
     this.#held.push({ service, server });
   }
 
-  /** Connections of IPVS whose real server has gone, while their virtual service stays. */
+  /** Connections of IPVS whose real server has gone, or was made again, while its service stays. */
   cut(): string[] {
     const { ipvs } = this.#kernel;
     const cut: string[] = [];
     const before = this.#held;
     this.#held = [];
     for (const one of before) {
-      const connections = ipvs.connections(one.service, one.server);
-      if (connections === 'none') cut.push(`${one.service} -> ${one.server}`);
-      else if (connections !== undefined) this.#held.push(one);
+      const { all = 0, own = 0 } = ipvs.connections(one.service, one.server);
+      if (own > 0) this.#held.push(one);
+      else if (all > 0) cut.push(`${one.service} -> ${one.server}`);
     }
     return cut;
   }
