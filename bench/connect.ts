@@ -14,7 +14,7 @@ import { withRig } from './lib/rig.ts';
 import { number, table } from './lib/stats.ts';
 
 const root = resolve(import.meta.dirname, '..');
-const program = join(root, 'build', 'bench', 'connect_loop');
+export const connectLoop = join(root, 'build', 'bench', 'connect_loop');
 const sizes: readonly Size[] = [10, 1000, 10_000].map((services) => ({ services, endpoints: 10 }));
 const connections = 4000;
 const rounds = 3;
@@ -51,7 +51,7 @@ export class Stage {
   readonly #serving;
 
   /** `serve`: a server that says so when it listens. */
-  constructor(serve: readonly string[] = [program, 'serve', port]) {
+  constructor(serve: readonly string[] = [connectLoop, 'serve', port]) {
     this.#plug(this.client, '10.1.0.1', ['10.1.0.2/24']);
     const endpoints = Array.from({ length: 10 }, (_, i) => `11.0.0.${i + 1}/24`);
     this.#plug(this.#server, '11.0.0.254', endpoints);
@@ -85,7 +85,7 @@ export class Stage {
     const argv = ['connect', to.address, to.port, String(connections)];
     const costs = Array.from(
       { length: rounds },
-      () => JSON.parse(this.client.run(program, argv)) as Cost,
+      () => JSON.parse(this.client.run(connectLoop, argv)) as Cost,
     );
     return costs.reduce((a, b) => (a.p50Us < b.p50Us ? a : b));
   }

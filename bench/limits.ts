@@ -7,14 +7,12 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { buildPrograms, type Cost } from './connect.ts';
+import { buildPrograms, type Cost, connectLoop as program } from './connect.ts';
 import { NodeStage, near } from './lib/node-stage.ts';
 import { number, ratio, table } from './lib/stats.ts';
 
-const program = join(resolve(import.meta.dirname, '..'), 'build', 'bench', 'connect_loop');
 const flood = { perSecond: 50_000, seconds: 5 };
 const rounds = 3;
 const port = 8080;

@@ -15,6 +15,7 @@ import { apiStart } from './api-start.ts';
 import { apiStorm } from './api-storm.ts';
 import { askQuestion } from './ask.ts';
 import { boundary } from './boundary.ts';
+import { bytes } from './bytes.ts';
 import { change } from './change.ts';
 import { connect } from './connect.ts';
 import { connectTime } from './connect-time.ts';
@@ -75,6 +76,7 @@ const services = values.services === undefined ? undefined : numberOf('services'
 
 const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> = {
   boundary,
+  bytes,
   limits,
   load,
   affinity,

@@ -446,6 +446,7 @@ const rows = {
       'It may have expired before.',
     ],
     ['Could not delete unused objects; retrying', 'warn', 'family, err, retryMs'],
+    ['Could not count bytes; trying again', 'warn', 'err', 'What ends now is missing.'],
     [
       'Could not read named counters',
       'warn',

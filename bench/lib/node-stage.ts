@@ -79,6 +79,11 @@ export class NodeStage {
     return this.#inside!.pid!;
   }
 
+  /** The program's process. */
+  get proxyPid(): number {
+    return this.#proxy!.pid!;
+  }
+
   #plug(peer: Namespace, name: string, gateway: string, addresses: readonly string[]): void {
     const own = [`addr add ${gateway}/24 dev to-${name}`, `link set to-${name} up`];
     this.node.run('ip', ['-batch', '-'], own.join('\n'));

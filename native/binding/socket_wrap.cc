@@ -7,6 +7,7 @@
 #include "binding/completion.h"
 #include "binding/type_error.h"
 #include "bpf/bpf_family.h"
+#include "bytes/bytes_family.h"
 #include "conntrack/conntrack_family.h"
 #include "ipset/ipset_family.h"
 #include "ipvs/ipvs_family.h"
@@ -73,6 +74,7 @@ Families MakeFamilies(const SocketOptions& options) {
   families.push_back(std::make_unique<legacy::LegacyFamily>(options.xtables_lock));
   families.push_back(std::make_unique<acct::AcctFamily>());
   families.push_back(std::make_unique<nftrace::NftraceFamily>());
+  families.push_back(std::make_unique<bytes::BytesFamily>());
   families.push_back(std::make_unique<bpf::BpfFamily>());
   return families;
 }

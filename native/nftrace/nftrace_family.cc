@@ -6,12 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <utility>
-#include <variant>
 
 #include "nftrace/event.h"
 #include "protocol/dump_answer.h"
-#include "protocol/one_of.h"
-#include "protocol/ops.gen.h"
 
 namespace fairlead::nftrace {
 
@@ -54,26 +51,18 @@ std::expected<ByteBuffer, SystemError> Read(wire::Socket& socket, int wait_ms) {
 
 }  // namespace
 
-bool NftraceFamily::Handles(std::uint32_t code) const noexcept {
-  return protocol::IsOneOf<Request>(code);
-}
+NftraceFamily::NftraceFamily() noexcept
+    : NetlinkFamily({.protocol = NETLINK_NETFILTER,
+                     .group = NFNLGRP_NFTRACE,
+                     .receive_buffer_bytes = kReceiveBufferBytes,
+                     .family_header_bytes = sizeof(nfgenmsg)}) {}
 
-std::expected<ByteBuffer, SystemError> NftraceFamily::Run(std::span<const std::uint8_t> buffer,
-                                                          std::uint32_t) {
+std::expected<ByteBuffer, SystemError> NftraceFamily::RunRequest(
+    wire::Socket& socket, std::span<const std::uint8_t> buffer) {
   const auto request = protocol::ReadRequest<Request>(buffer);
   if (!request) return protocol::RefuseDump(request.error());
-  if (!socket_) {
-    auto opened = wire::Socket::Open({.protocol = NETLINK_NETFILTER,
-                                      .group = NFNLGRP_NFTRACE,
-                                      .receive_buffer_bytes = kReceiveBufferBytes,
-                                      .family_header_bytes = sizeof(nfgenmsg)});
-    if (!opened) return std::unexpected(opened.error());
-    socket_.emplace(std::move(*opened));
-  }
   const std::uint32_t wait_ms = std::get<0>(*request).wait_ms;
-  auto answer = Read(*socket_, static_cast<int>(std::min(wait_ms, kWaitMsMax)));
-  if (!answer) socket_.reset();
-  return answer;
+  return Read(socket, static_cast<int>(std::min(wait_ms, kWaitMsMax)));
 }
 
 }  // namespace fairlead::nftrace

@@ -1,13 +1,10 @@
 #ifndef FAIRLEAD_NFTRACE_NFTRACE_FAMILY_H_
 #define FAIRLEAD_NFTRACE_NFTRACE_FAMILY_H_
 
-#include <cstdint>
-#include <expected>
-#include <optional>
-#include <span>
+#include <variant>
 
-#include "protocol/family.h"
-#include "wire/socket.h"
+#include "protocol/netlink_family.h"
+#include "protocol/ops.gen.h"
 
 namespace fairlead::nftrace {
 
@@ -15,14 +12,14 @@ namespace fairlead::nftrace {
  * Reads the events of nf_tables about traced packets. Its socket joins NFNLGRP_NFTRACE at the first
  * request, and sends nothing.
  */
-class NftraceFamily : public protocol::Family {
+class NftraceFamily
+    : public protocol::NetlinkFamily<std::variant<>, std::variant<protocol::request::NftraceRead>> {
  public:
-  bool Handles(std::uint32_t code) const noexcept override;
-  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer,
-                                             std::uint32_t first_op) override;
+  NftraceFamily() noexcept;
 
  private:
-  std::optional<wire::Socket> socket_;
+  std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket,
+                                                    std::span<const std::uint8_t> buffer) override;
 };
 
 }  // namespace fairlead::nftrace

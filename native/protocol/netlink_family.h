@@ -44,9 +44,12 @@ class NetlinkFamily : public Family {
 
   virtual std::expected<ByteBuffer, SystemError> RunRequest(
       wire::Socket& socket, std::span<const std::uint8_t> buffer) = 0;
+  /** A family without ops refuses all that is not a request of its own. */
   virtual std::expected<ByteBuffer, SystemError> RunOps(wire::Socket& socket,
                                                         std::span<const std::uint8_t> ops,
-                                                        std::uint32_t first_op) = 0;
+                                                        std::uint32_t) {
+    return RunRequest(socket, ops);
+  }
 
  private:
   wire::SocketOptions options_;

@@ -11,7 +11,7 @@
 
 namespace fairlead::protocol {
 
-inline constexpr std::uint32_t kSchemaSum = 0x9fe44010;
+inline constexpr std::uint32_t kSchemaSum = 0x835a71a6;
 inline constexpr std::uint32_t kUnknownIndex = 0xffffffff;
 inline constexpr std::uint32_t kKeepPolicy = 0xffffffff;
 inline constexpr std::uint32_t kNoRegister = 0xffffffff;
@@ -932,6 +932,15 @@ struct NftraceRead {
   }
 };
 
+struct BytesRead {
+  static constexpr std::uint32_t kCode = 122;
+  static constexpr const char* kName = "bytesRead";
+  std::uint32_t wait_ms = 0;
+  static constexpr void EachField(auto& record, auto each) {
+    each("waitMs", record.wait_ms);
+  }
+};
+
 struct BpfStateGet {
   static constexpr std::uint32_t kCode = 200;
   static constexpr const char* kName = "bpfStateGet";
@@ -1567,6 +1576,34 @@ struct NftraceEvent {
     each("outputInterface", record.output_interface);
     each("networkHeader", record.network_header);
     each("transportHeader", record.transport_header);
+  }
+};
+
+struct BytesOfEnded {
+  static constexpr std::uint32_t kCode = 205;
+  static constexpr const char* kName = "bytesOfEnded";
+  std::uint8_t protocol = 0;
+  std::uint16_t port = 0;
+  std::span<const std::uint8_t> frontend;
+  std::span<const std::uint8_t> endpoint;
+  std::uint64_t in = 0;
+  std::uint64_t out = 0;
+  static constexpr void EachField(auto& record, auto each) {
+    each("protocol", record.protocol);
+    each("port", record.port);
+    each("frontend", record.frontend);
+    each("endpoint", record.endpoint);
+    each("in", record.in);
+    each("out", record.out);
+  }
+};
+
+struct BytesMissed {
+  static constexpr std::uint32_t kCode = 206;
+  static constexpr const char* kName = "bytesMissed";
+  std::uint64_t connections = 0;
+  static constexpr void EachField(auto& record, auto each) {
+    each("connections", record.connections);
   }
 };
 

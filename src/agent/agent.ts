@@ -28,6 +28,7 @@ import { UnansweredEndpoints } from '../serve/ask/unanswered.ts';
 import { UnroutedEndpoints } from '../serve/ask/unrouted.ts';
 import type { HealthInput } from '../serve/health.ts';
 import { ServiceCounters } from '../serve/service-counters.ts';
+import { ServiceBytes, type ServiceBytesOptions } from '../service-bytes/service-bytes.ts';
 import type { WatchPods } from '../source/pods.ts';
 import type { Resource } from '../state/change.ts';
 import { HeapGuard } from '../state/heap-guard.ts';
@@ -51,6 +52,8 @@ export interface AppOptions extends ObserversOptions {
   readonly deviceFiles?: FastPathOptions['host'];
   /** Tries connections to endpoints. Default: from this process. */
   readonly connect?: NonNullable<ProberOptions['connect']>;
+  /** See `ServiceBytesOptions`. */
+  readonly openBytes?: NonNullable<ServiceBytesOptions['openBytes']>;
   /** Watches the pods that a selector matches. Absent with manifests. */
   readonly watchPods?: WatchPods;
   /** The loopback addresses of this process are the node's; default: no. */
@@ -94,6 +97,7 @@ export class Agent implements AgentState, HealthInput {
   readonly failureDetection: FailureDetection;
   readonly fastPath: FastPath;
   readonly connectionLimits: ConnectionLimits;
+  readonly serviceBytes: ServiceBytes;
   /** Undefined: the loopback addresses of this process are not the node's. */
   readonly localhost: LocalhostListeners | undefined;
   config: Config;
@@ -140,6 +144,7 @@ export class Agent implements AgentState, HealthInput {
     this.sliceSurvey = new SliceSurvey(this);
     this.takenNodePorts = new TakenNodePorts(this);
     this.unanswered = new UnansweredEndpoints(this);
+    this.serviceBytes = new ServiceBytes({ ...options, agent: this, state: this.state });
     this.observers = new Observers(options, this);
     const { endpointHealth, events, localhost, source: reports } = this.observers;
     const devices = options.deviceFiles ?? host;
@@ -179,8 +184,8 @@ export class Agent implements AgentState, HealthInput {
 
   get findings(): AgentState['findings'] {
     const found = findingsOf(this.config, this.#checked(this.#ownNode));
-    const { connectionLimits, machine, secondProxy, sliceSurvey, stoppedClients } = this;
-    const sources = [secondProxy, sliceSurvey, stoppedClients, connectionLimits];
+    const { connectionLimits, machine, secondProxy, serviceBytes, sliceSurvey } = this;
+    const sources = [secondProxy, sliceSurvey, this.stoppedClients, connectionLimits, serviceBytes];
     const others = sources.flatMap((one) => one.findings);
     return [...found, ...machine.found, ...others];
   }

@@ -128,6 +128,7 @@ export class App {
     if (config.oomScoreAdj !== before.oomScoreAdj) this.#setOomScore();
     if (isSwitched) this.#runner.switchMode();
     else this.#follow(agent.state.node);
+    agent.serviceBytes.choose(config.conntrack.countsBytes);
     if (config.serviceProxyName !== '') return;
     agent.fastPath.choose(config, mode.name);
     agent.failureDetection.choose(config);
@@ -153,8 +154,9 @@ export class App {
     } finally {
       this.end();
       await Promise.allSettled(parts);
-      const { connectionLimits, connectTime, failureDetection, fastPath } = this.#agent;
-      const paths = [connectTime, failureDetection, fastPath, connectionLimits];
+      const { connectionLimits, connectTime, failureDetection, fastPath, serviceBytes } =
+        this.#agent;
+      const paths = [connectTime, failureDetection, fastPath, connectionLimits, serviceBytes];
       await Promise.all(paths.map((path) => path.close()));
       this.#agent.observers.close();
       const { conntrack, kernel, modes } = this.#options;
@@ -251,6 +253,7 @@ export class App {
     await this.#prepare(signal);
     if (signal.aborted) return;
     await this.#agent.connectTime.choose(this.#agent.config);
+    this.#agent.serviceBytes.choose(this.#agent.config.conntrack.countsBytes);
     // A second proxy leaves the tables of the first one alone.
     if (this.#agent.config.serviceProxyName === '') {
       this.#agent.fastPath.choose(this.#agent.config, this.#agent.mode.name);

@@ -43,6 +43,7 @@ const servicePort = object({
   family: field(familyName),
   connections: field(count, 'Opened since the counters were made.'),
   refusals: field(list(refusals)),
+  bytes: maybe(count, 'Of ended connections, both ways; with --service-bytes.'),
   endpoints: maybe(list(endpoint), 'If the question named a Service.'),
 });
 

@@ -272,9 +272,9 @@ const top: Command = {
     interval: { shown: 'SECONDS', meaning: 'Interval of the rates, at least 2 (default 2).' },
     count: { letter: 'c', shown: 'N', meaning: 'Exit after N intervals.' },
     sort: {
-      shown: 'connections|refusals|name',
+      shown: 'connections|refusals|bytes|name',
       meaning: 'Sort order (default connections).',
-      values: ['connections', 'refusals', 'name'],
+      values: ['connections', 'refusals', 'bytes', 'name'],
     },
     ...noHeadersFlag,
   },

@@ -112,6 +112,7 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
     modes,
     choice: await selectMode(config.mode, kernel, modes, config.ipvs),
     conntrack: openConntrack(),
+    openBytes: openKernel,
     ...clusterSource(config, name, (exchange) => app.metrics.requested(exchange)),
     interfaces: addresses.read,
     followInterfaces: addresses.follow,

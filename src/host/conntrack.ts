@@ -54,6 +54,7 @@ export function conntrackSysctls(
     want(maxPath, max, 'maxPerCore: 0', limit === 'at least');
     want(hashSizePath, Math.floor(max / entriesPerBucket), 'maxPerCore: 0', true);
   }
+  if (config.countsBytes) want(`${sysctls}/nf_conntrack_acct`, 1, 'serviceBytes: false');
   if (config.tcpBeLiberal) want(liberalPath, 1, 'tcpBeLiberal: false');
   for (const [name, field, timeoutMs] of [
     ['tcp_timeout_established', 'tcpEstablishedTimeout', config.tcpEstablishedTimeoutMs],

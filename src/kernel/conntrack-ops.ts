@@ -24,6 +24,31 @@ export const conntrackRequests = {
   conntrackDelete: { code: 81, fields: { family: 'u8', entries: 'bytes' } },
 } as const satisfies Schema;
 
+/** Requests of the interface `Kernel` about ended connections. A buffer holds exactly one. */
+export const bytesRequests = {
+  /** What has ended since the first one of these or the last, or ends within `waitMs`, up to 1 s. */
+  bytesRead: { code: 122, fields: { waitMs: 'u32' } },
+} as const satisfies Schema;
+
+const addresses = { frontend: 'bytes', endpoint: 'bytes' } as const;
+
+/** Answers to `bytesRequests`, before `dumped`. */
+export const bytesReplies = {
+  /**
+   * Bytes of all ended connections of the default zone that were translated between these addresses
+   * (network order) and port of the frontend (host order). `in`: from clients.
+   */
+  bytesOfEnded: {
+    code: 205,
+    fields: { protocol: 'u8', port: 'u16', ...addresses, in: 'u64', out: 'u64' },
+  },
+  /**
+   * Ended connections, to Services or not, that no `bytesOfEnded` has: the kernel had no room for
+   * their events, or did not count their bytes; or there were more than 65,536 records.
+   */
+  bytesMissed: { code: 206, fields: { connections: 'u64' } },
+} as const satisfies Schema;
+
 /** Answers to `conntrackRequests`, in addition to `dumped` and `failed`. */
 export const conntrackReplies = {
   /**

@@ -1,6 +1,7 @@
 /** Requests in the words of errors. */
 import { acctRequests } from './acct-ops.ts';
 import { bpfRequests } from './bpf-ops.ts';
+import { bytesRequests } from './conntrack-ops.ts';
 import { ipsetRequests } from './ipset-ops.ts';
 import { ipvsRequests } from './ipvs-ops.ts';
 import { legacyRequests } from './legacy-ops.ts';
@@ -12,6 +13,7 @@ import { routeRequests } from './route-ops.ts';
 const families = {
   acct: acctRequests,
   bpf: bpfRequests,
+  bytes: bytesRequests,
   ipset: ipsetRequests,
   ipvs: ipvsRequests,
   legacy: legacyRequests,

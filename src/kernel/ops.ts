@@ -10,6 +10,7 @@
  */
 import { acctOps, acctReplies, acctRequests } from './acct-ops.ts';
 import { bpfOps, bpfReplies, bpfRequests } from './bpf-ops.ts';
+import { bytesReplies, bytesRequests } from './conntrack-ops.ts';
 import { ipsetOps, ipsetReplies, ipsetRequests } from './ipset-ops.ts';
 import { ipvsOps, ipvsReplies, ipvsRequests } from './ipvs-ops.ts';
 import { legacyOps, legacyReplies, legacyRequests } from './legacy-ops.ts';
@@ -297,6 +298,7 @@ export const kernelRequests = {
   ...legacyRequests,
   ...acctRequests,
   ...nftraceRequests,
+  ...bytesRequests,
   ...bpfRequests,
 } as const;
 export const kernelReplies = {
@@ -307,6 +309,7 @@ export const kernelReplies = {
   ...legacyReplies,
   ...acctReplies,
   ...nftraceReplies,
+  ...bytesReplies,
   ...bpfReplies,
 } as const;
 

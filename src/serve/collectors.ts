@@ -50,7 +50,7 @@ export function agentMetrics(registry: Registry, agent: AgentState): void {
   const each = [
     ...[buildMetrics, gateMetrics, stateMetrics, infoMetrics, problemMetrics, ipvsMetrics],
     ...[affinityMetrics, conntrackTableMetrics, serviceMetrics, detectionMetrics],
-    connectTimeMetrics,
+    ...[connectTimeMetrics, byteMetrics],
   ];
   for (const add of each) add(registry, agent);
 }
@@ -139,12 +139,10 @@ export function stateMetrics(
       gauge.set({ traffic_policy: 'external', ip_family: family }, unreached.external);
     }
   });
-  readMetric('fairlead_services_over_limit', registry, () => {
-    return [[{}, agent.engine?.overLimit ?? 0]];
-  });
-  readMetric('fairlead_objects_left_out', registry, () => [[{}, heapGuard.leftOut.count]]);
-  readMetric('fairlead_object_bytes', registry, () => [[{}, heapGuard.bytes.taken]]);
-  readMetric('fairlead_object_bytes_max', registry, () => [[{}, heapGuard.bytes.max]]);
+  readMetric('fairlead_services_over_limit', registry, () => agent.engine?.overLimit ?? 0);
+  readMetric('fairlead_objects_left_out', registry, () => heapGuard.leftOut.count);
+  readMetric('fairlead_object_bytes', registry, () => heapGuard.bytes.taken);
+  readMetric('fairlead_object_bytes_max', registry, () => heapGuard.bytes.max);
   metric('fairlead_watch_silence_seconds', registry, (gauge) => {
     for (const resource of resources) {
       const { silenceMs } = source.condition(resource);
@@ -172,9 +170,9 @@ export function infoMetrics(
   registry: Registry,
   agent: Facts<'config' | 'configRefusal' | 'mode'>,
 ): void {
-  readMetric('fairlead_config_refused', registry, () => {
-    return [[{}, agent.configRefusal === undefined ? 0 : 1]];
-  });
+  readMetric('fairlead_config_refused', registry, () =>
+    agent.configRefusal === undefined ? 0 : 1,
+  );
   readMetric('fairlead_mode_info', registry, () => {
     return [[{ mode: agent.mode.name, requested: agent.config.mode || 'auto' }, 1]];
   });
@@ -184,10 +182,9 @@ export function infoMetrics(
 /** Whether the proxy is healthy, and how many Services have problems. */
 function problemMetrics(registry: Registry, agent: AgentState): void {
   const { problemIndex } = agent;
-  readMetric('fairlead_healthy', registry, () => [[{}, statusNow(agent).healthy ? 1 : 0]]);
+  readMetric('fairlead_healthy', registry, () => (statusNow(agent).healthy ? 1 : 0));
   readMetric('fairlead_services_unhealthy', registry, async () => {
-    const counts = await problemIndex.recentCounts();
-    return counts === undefined ? [] : [[{}, counts.services]];
+    return (await problemIndex.recentCounts())?.services;
   });
   readMetric('fairlead_services_with_problems', registry, async () => {
     const { byReason } = (await problemIndex.recentCounts()) ?? {};
@@ -196,7 +193,7 @@ function problemMetrics(registry: Registry, agent: AgentState): void {
 }
 
 export function logMetrics(registry: Registry, lines: Pick<LogDestination, 'leftOut'>): void {
-  readMetric('fairlead_log_lines_left_out_total', registry, () => [[{}, lines.leftOut]]);
+  readMetric('fairlead_log_lines_left_out_total', registry, () => lines.leftOut);
 }
 
 /** What sockets of Services use. */
@@ -204,14 +201,14 @@ export function socketMetrics(
   registry: Registry,
   descriptors: Pick<Descriptors, 'buffers' | 'datagrams' | 'max' | 'refused' | 'used'>,
 ): void {
-  readMetric('fairlead_socket_descriptors', registry, () => [[{}, descriptors.used]]);
-  readMetric('fairlead_socket_descriptors_max', registry, () => [[{}, descriptors.max.all]]);
+  readMetric('fairlead_socket_descriptors', registry, () => descriptors.used);
+  readMetric('fairlead_socket_descriptors_max', registry, () => descriptors.max.all);
   readMetric('fairlead_socket_clients_refused_total', registry, () => {
     return bounds.map((bound) => [{ bound }, descriptors.refused[bound]]);
   });
   const { buffers } = descriptors;
-  readMetric('fairlead_socket_buffer_bytes', registry, () => [[{}, buffers.used]]);
-  readMetric('fairlead_socket_buffer_bytes_max', registry, () => [[{}, buffers.max.all]]);
+  readMetric('fairlead_socket_buffer_bytes', registry, () => buffers.used);
+  readMetric('fairlead_socket_buffer_bytes_max', registry, () => buffers.max.all);
   readMetric('fairlead_socket_connections_ended_total', registry, () => {
     return bounds.map((bound) => [{ bound }, buffers.ended[bound]]);
   });
@@ -223,10 +220,7 @@ export function socketMetrics(
 /** The size of the conntrack table, and packets dropped because it was full; nothing without `host`. */
 export function conntrackTableMetrics(registry: Registry, { host }: Facts<'host'>): void {
   for (const what of ['entries', 'limit'] as const) {
-    readMetric(`fairlead_conntrack_${what}`, registry, () => {
-      const use = host && conntrackUse(host);
-      return use === undefined ? [] : [[{}, use[what]]];
-    });
+    readMetric(`fairlead_conntrack_${what}`, registry, () => host && conntrackUse(host)?.[what]);
   }
   readMetric('fairlead_conntrack_losses_total', registry, () => {
     const losses = Object.entries((host && conntrackLosses(host)) ?? {});
@@ -255,8 +249,7 @@ export function namedCounterMetric(
   read: ReadCounters,
 ): Counter {
   return readMetric(name, undefined, async () => {
-    const found = (await read()).find((one) => one.name === counter);
-    return found === undefined ? [] : [[{}, found.packets]];
+    return (await read()).find((one) => one.name === counter)?.packets;
   });
 }
 
@@ -287,14 +280,11 @@ export function affinityMetrics(
     ]);
   });
   readMetric('fairlead_affinity_fill_ratio', registry, async () => {
-    const all = Array.from(await fills(), ([ip_family, maps]) =>
-      maps.map((map) => ({ ...map, ip_family })),
-    ).flat();
-    const full = all.filter(({ share }) => share >= shareMin);
-    return full.map(({ ip_family, servicePort: service_port, pool, share }) => [
-      { ip_family, service_port, pool },
-      share,
-    ]);
+    return [...(await fills())].flatMap(([ip_family, maps]) => {
+      const full = maps.filter(({ share }) => share >= shareMin);
+      const labels = (map: AffinityFill) => ({ service_port: map.servicePort, pool: map.pool });
+      return full.map((map) => [{ ip_family, ...labels(map) }, map.share] as const);
+    });
   });
 }
 
@@ -357,7 +347,7 @@ export function ipvsMetrics(
   });
   readMetric('fairlead_ipvs_metrics_left_out', registry, async () => {
     const { leftOut } = await read();
-    return areCounted() ? [[{}, leftOut]] : [];
+    return areCounted() ? leftOut : undefined;
   });
 }
 
@@ -428,8 +418,7 @@ export function serviceMetrics(
   });
   readMetric('fairlead_service_refusals_total', registry, async () => {
     return (await shown()).flatMap((one) =>
-      Array.from(
-        one.refusals,
+      [...one.refusals].map(
         ([reason, count]) => [{ ...servicePortLabels(one), reason }, count] as const,
       ),
     );
@@ -446,14 +435,30 @@ export function serviceMetrics(
     const most = (await failing()).slice(0, failingSeriesMax);
     return most.map((one) => [{ ...servicePortLabels(one), endpoint: one.endpoint }, one.failed]);
   });
-  readMetric('fairlead_endpoints_failing', registry, async () => [[{}, (await failing()).length]]);
+  readMetric('fairlead_endpoints_failing', registry, async () => (await failing()).length);
   readMetric('fairlead_service_metrics_left_out', registry, async () => {
-    return [[{}, (await all()).length - (await shown()).length]];
+    return (await all()).length - (await shown()).length;
+  });
+}
+
+/** Bytes of ended connections; only with --service-bytes. */
+export function byteMetrics(registry: Registry, agent: Facts<'serviceBytes'>): void {
+  const { serviceBytes: counted } = agent;
+  const { pause } = new Pacer(systemClock, sharingMs);
+  readMetric('fairlead_service_bytes_total', registry, async () => {
+    const shown = await sharesOf([...counted.ports.values()], outcomePortsMax, pause);
+    return (['in', 'out'] as const).flatMap((direction) =>
+      shown.map((one) => [{ ...servicePortLabels(one), direction }, one[direction]] as const),
+    );
+  });
+  readMetric('fairlead_service_bytes_missed_connections_total', registry, () => counted.missed);
+  readMetric('fairlead_zone_bytes_total', registry, () => {
+    return Array.from(counted.zones.values(), ({ bytes, from, to }) => [{ from, to }, bytes]);
   });
 }
 
 /** Those that have series. */
-async function sharesOf(list: readonly ServiceTraffic[], room: number, pause: Pause) {
+async function sharesOf<T extends Whom>(list: readonly T[], room: number, pause: Pause) {
   return (await fairShares(list, ({ namespace }) => namespace, room, pause)).within;
 }
 
@@ -470,14 +475,11 @@ function detectionMetrics(registry: Registry, agent: Facts<'failureDetection'>):
     const states = { answering: endpoints - out - silent, silent, ejected: out, left_out: leftOut };
     return Object.entries(states).map(([name, count]) => [{ state: name }, count]);
   });
-  readMetric('fairlead_endpoint_ejections_total', registry, () => [
-    [{}, agent.failureDetection.totals.ejected],
-  ]);
-  readMetric('fairlead_endpoint_returns_total', registry, () => [
-    [{}, agent.failureDetection.totals.returned],
-  ]);
+  const totals = () => agent.failureDetection.totals;
+  readMetric('fairlead_endpoint_ejections_total', registry, () => totals().ejected);
+  readMetric('fairlead_endpoint_returns_total', registry, () => totals().returned);
   readMetric('fairlead_endpoint_probes_total', registry, () => {
-    const { failed, notTried, succeeded } = agent.failureDetection.totals.probes;
+    const { failed, notTried, succeeded } = totals().probes;
     const results = { succeeded, failed, not_tried: notTried };
     return Object.entries(results).map(([result, count]) => [{ result }, count]);
   });

@@ -68,7 +68,7 @@ export const ipvsServersMax = 5000;
 /** Service ports with their own series: Prometheus keeps each for hours, from each node. */
 export const servicePortsMax = 10_000;
 
-/** Service ports with three series of outcomes: to print a series costs the main thread 10 µs. */
+/** Service ports with series of outcomes, and of bytes: to print a series takes 10 µs. */
 export const outcomePortsMax = 1000;
 
 /** Endpoints with series of their own: they come and go, and each would stay for hours. */
@@ -241,6 +241,14 @@ export const metricTable = {
   fairlead_reports_left_out_total: counter(
     'Log lines and events about one object beyond the allowed number',
   ),
+  fairlead_service_bytes_missed_connections_total: counter(
+    'Ended connections, not only to Services, whose bytes were not counted',
+  ),
+  fairlead_service_bytes_total: counter(
+    `Bytes of ended connections, from clients (in) and to them; ${outcomePortsMax} Service ports; see --service-bytes`,
+    ...servicePort,
+    'direction',
+  ),
   fairlead_service_connections_total: counter(
     'Connections that clients opened to a Service port, with or without endpoints; see ' +
       '--service-metrics',
@@ -317,6 +325,8 @@ export const metricTable = {
     'Time since the API server last sent anything, for each watch',
     'resource',
   ),
+
+  fairlead_zone_bytes_total: counter('These bytes by zone; empty: not known', 'from', 'to'),
 
   // kube-proxy's.
   kubeproxy_conntrack_reconciler_deleted_entries_total: counter(
@@ -492,6 +502,11 @@ type Sample<N extends MetricName> =
     ? readonly [labels: Readonly<Record<L, string>>, value: number]
     : never;
 
+/** A metric without labels may have one value alone, or none. */
+type Read<N extends ReadName> =
+  | Iterable<Sample<N>>
+  | ((typeof metricTable)[N] extends Row<Type, never> ? number | undefined : never);
+
 /** Makes a metric, in `registry` unless that is undefined. `collect` runs when Prometheus asks. */
 export function metric<N extends MetricName>(
   name: N,
@@ -520,15 +535,16 @@ export function metric<N extends MetricName>(
 export function readMetric<N extends ReadName>(
   name: N,
   registry: Registry | undefined,
-  read: () => Iterable<Sample<N>> | Promise<Iterable<Sample<N>>>,
+  read: () => Read<N> | Promise<Read<N>>,
 ): MetricOf<N> {
   return metric(name, registry, async (made) => {
-    const samples = await read();
+    const samples = (await read()) as Iterable<Sample<N>> | number | undefined;
     const all = made as Counter | Gauge;
     all.reset();
     // A metric without labels would be left with a sample of value 0.
     if (metricTable[name].labels.length === 0) all.remove();
-    for (const [labels, value] of samples) {
+    const some = typeof samples === 'number' ? [[{}, samples] as const] : samples;
+    for (const [labels, value] of some ?? []) {
       if (all instanceof Gauge) all.set(labels, value);
       else all.inc(labels, value);
     }

@@ -18,7 +18,7 @@ import {
   type ReadCounters,
 } from './collectors.ts';
 import type { SharedMemory } from './http/shared-memory.ts';
-import { type MetricName, type MetricOf, metric } from './metric-table.ts';
+import { type MetricName, type MetricOf, metric, readMetric } from './metric-table.ts';
 
 /** Changes that kube-proxy counts. */
 const countedAs: { readonly [K in Change['kind']]?: 'service' | 'endpoint' } = {
@@ -76,9 +76,8 @@ export class Metrics {
     this.#modes = new ModeMetrics(registry, counters);
     this.#turns = new (loadAddon().TurnMeter)();
     eventLoopMetrics(registry, this.#turns);
-    metric('rest_client_exec_plugin_ttl_seconds', registry, (ttl) => {
-      const atMs = this.#pluginNotAfterMs ?? Number.POSITIVE_INFINITY;
-      ttl.set((atMs - Date.now()) / 1000);
+    readMetric('rest_client_exec_plugin_ttl_seconds', registry, () => {
+      return ((this.#pluginNotAfterMs ?? Number.POSITIVE_INFINITY) - Date.now()) / 1000;
     });
   }
 

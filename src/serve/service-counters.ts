@@ -16,11 +16,12 @@ import { parseEndpoint } from '../net/host-port.ts';
 import type { List } from '../net/list.ts';
 import { madeAt } from '../net/made-at.ts';
 import type { Protocol } from '../net/protocol.ts';
-import type {
-  FrontendsByFamily,
-  FrontendsInForce,
-  ProgrammedFamily,
-  Whom,
+import {
+  type FrontendsByFamily,
+  type FrontendsInForce,
+  type ProgrammedFamily,
+  type Whom,
+  whomKey,
 } from '../state/frontends-in-force.ts';
 import type { ServiceFollower } from '../state/store.ts';
 import { forwardingId, forwardingKey, objectKey, type ServicePort } from '../state/types.ts';
@@ -202,7 +203,7 @@ export class ServiceCounters {
     const before = this.#failingIn;
     const now = new Map<string, { readonly service: string; readonly endpoints: string[] }>();
     for (const one of failing) {
-      const entry = this.#entries.get(idOf(one));
+      const entry = this.#entries.get(whomKey(one));
       if (entry === undefined || !isFault(one, one.reset, entry.outcomes)) continue;
       const { endpoint, family, namespace, port, protocol, service: name } = one;
       const key = forwardingKey({ namespace, name, port, protocol: protocol as Protocol });
@@ -288,7 +289,7 @@ export class ServiceCounters {
   }
 
   #entryOf(whom: Whom): Entry {
-    return madeAt(this.#entries, idOf(whom), () => {
+    return madeAt(this.#entries, whomKey(whom), () => {
       const none = { refusals: new Map(), endpoints: new Map() };
       return { ...whom, connections: 0, ...none, outcomes: noOutcomes() };
     });
@@ -364,10 +365,6 @@ class LastCounts {
 /** Whether it belongs to a Service, or counts refusals at addresses without a Service. */
 function isOf({ service }: Whom, { of }: Count): boolean {
   return service !== '' || (of.kind === 'refusals' && of.reason === 'no_such_service');
-}
-
-function idOf({ family, namespace, service, port, protocol }: Whom): string {
-  return [family, namespace, service, port, protocol].join('/');
 }
 
 /**

@@ -132,6 +132,11 @@ export function whomOf({ family, servicePort }: Forwarding): Whom {
   return { family, namespace, service, port, protocol };
 }
 
+/** The same for the same Service port and family. */
+export function whomKey({ family, namespace, service, port, protocol }: Whom): string {
+  return [family, namespace, service, port, protocol].join('/');
+}
+
 function newHolders(): Map<FrontendKey, Forwarding> {
   return new Map();
 }

@@ -61,6 +61,7 @@ export interface ProxySettings {
     readonly namespaceConnections?: number;
   };
   readonly serviceMetrics?: boolean;
+  readonly serviceBytes?: boolean;
   readonly healthzNodeShutdown?: boolean;
   readonly healthzNetwork?: boolean;
   /** Of the product. */

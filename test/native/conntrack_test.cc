@@ -4,8 +4,11 @@
 #include <linux/netlink.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
 
+#include "bytes/bytes_family.h"
 #include "check.h"
 #include "conntrack/conntrack_family.h"
 #include "conntrack/delete.h"
@@ -64,7 +67,55 @@ Bytes Taken(const DumpRequest& request, const Bytes& datagram, std::string* word
   return Copy(entries.bytes());
 }
 
+/** That entry in the default zone with its bytes, 300 and 4,000, and others at an offset. */
+Bytes Ended(std::size_t at = 0, const Bytes& others = {}) {
+  Bytes attributes = Attributes(
+      "1c000980 0c000100 00000000 00000003 0c000200 00000000 0000012c"
+      "1c000a80 0c000100 00000000 00000002 0c000200 00000000 00000fa0");
+  std::ranges::copy(others, attributes.begin() + static_cast<std::ptrdiff_t>(at));
+  return attributes;
+}
+
+/** Where an event has the address of the endpoint; its port is 28 bytes behind. */
+constexpr std::size_t kEndpoint = 64;
+
+/** The records about entries that ended. */
+std::string Records(const std::vector<Bytes>& ended, std::uint32_t lost = 0) {
+  bytes::Sums sums;
+  for (const Bytes& attributes : ended) {
+    sums.Take(*wire::MessageReader(Message(0x0102, "02000000", attributes)).Next());
+  }
+  sums.Take(*wire::MessageReader(NewEntry(Ended())).Next());
+  protocol::RecordWriter out;
+  sums.Append(lost, out);
+  return Hex(out.bytes());
+}
+
 }  // namespace
+
+TEST("the bytes of ended connections are added up, if they were translated and have a zone of 0") {
+  const std::string record = "cd000000 28000000 11000000 35000000 04000000 0a60000a 04000000 ";
+  const std::string sum = " 58020000 00000000 401f0000 00000000 ce000000 08000000 00000000 00000000";
+  CHECK_EQUAL(Records({Ended(), Ended()}), record + "0af40007" + sum);
+  Bytes same = Ended(kEndpoint, FromHex("0a60000a"));
+  CHECK_EQUAL(Records({same, same}), record + "0a60000a" + sum);
+  std::ranges::copy(FromHex("0035"), same.begin() + kEndpoint + 28);
+  Bytes zoned = Ended();
+  std::ranges::copy(FromHex("06001200 00050000"), std::back_inserter(zoned));
+  CHECK_EQUAL(Records({same, zoned}), "ce000000 08000000 00000000 00000000");
+}
+
+TEST("ended connections without counters, that make no sense, or without room are missed") {
+  CHECK_EQUAL(Records({Attributes(""), Ended(0, {0x33})}, 5), "ce000000 08000000 07000000 00000000");
+  std::vector<Bytes> many;
+  for (unsigned i = 0; i < 65538; ++i) {
+    const auto at = [&](unsigned shift) { return static_cast<std::uint8_t>(i % 65537 >> shift); };
+    many.push_back(Ended(kEndpoint, {at(16), at(8), at(0)}));
+  }
+  const std::string all = Records(many);
+  CHECK(all.find("04000000 00000007 58020000") < 99);
+  CHECK_EQUAL(all.substr(all.size() - 18), " 01000000 00000000");
+}
 
 TEST("an entry of the kernel is packed, whatever other attributes it has") {
   CHECK_EQUAL(Taken(kUdpOfZone5, NewEntry(Attributes())), FromHex(kPacked));

@@ -11,6 +11,7 @@
 
 #include "acct/acct_family.h"
 #include "bpf/bpf_family.h"
+#include "bytes/bytes_family.h"
 #include "conntrack/conntrack_family.h"
 #include "fake_kernel.h"
 #include "fuzz.h"
@@ -42,6 +43,7 @@ protocol::Families AllFamilies() {
   families.push_back(std::make_unique<legacy::LegacyFamily>("/run/xtables.lock"));
   families.push_back(std::make_unique<acct::AcctFamily>());
   families.push_back(std::make_unique<nftrace::NftraceFamily>());
+  families.push_back(std::make_unique<bytes::BytesFamily>());
   families.push_back(std::make_unique<bpf::BpfFamily>());
   return families;
 }

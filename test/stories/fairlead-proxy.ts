@@ -175,6 +175,7 @@ class RunningFairlead implements MeasuredProxy {
       clock: this.#clock,
       kernel,
       conntrack: openConntrack(this.#namespace()),
+      openBytes: () => openKernel(this.#namespace()),
       source: this.#source,
       interfaces: () => this.#interfaces,
       programs: new NodePrograms({

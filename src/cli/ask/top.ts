@@ -100,7 +100,7 @@ function print({ failing, items, time }: Rates, rowsMax: number, headings: boole
   const rest = rows.length - rowsMax;
   return [
     head,
-    columnsText([...(headings ? [titles] : []), ...rows.slice(0, rowsMax)]),
+    columnsText([...(headings ? [titlesOf(items[0]!)] : []), ...rows.slice(0, rowsMax)]),
     rest > 0 ? `and ${rest} more\n` : '',
     ...failing.slice(0, failingShown).map(failingLine),
     failing.length > failingShown ? `and ${failing.length - failingShown} more endpoints\n` : '',
@@ -124,23 +124,22 @@ function failingLine({ endpoint, failed, namespace, reset, service }: Failing): 
 
 function isBusy(item: ItemRate): boolean {
   return (
-    item.endpoints !== undefined || item.connectionsPerSecond > 0 || refusalsPerSecond(item) > 0
+    item.endpoints !== undefined ||
+    item.connectionsPerSecond + (item.bytesPerSecond ?? 0) + refusalsPerSecond(item) > 0
   );
 }
 
-const width = 9;
-const titles = [
-  ...['CONN/S', 'REFUSED/S', 'CONNS'].map((title) => title.padStart(width)),
-  ...['SERVICE', 'PORT', 'FAMILY', 'DETAILS'],
-];
+function titlesOf(item: ItemRate): string[] {
+  const numbers = cells(item, 'CONN/S', 'REFUSED/S', 'CONNS', 'BYTES/S');
+  return [...numbers, 'SERVICE', 'PORT', 'FAMILY', 'DETAILS'];
+}
 
 function row(item: ItemRate): string[] {
-  const { connections, connectionsPerSecond, family, port, protocol, refusals } = item;
-  const reasons = refusals.filter(({ packetsPerSecond }) => packetsPerSecond > 0);
+  const { bytesPerSecond = 0, connections, connectionsPerSecond, family, port, protocol } = item;
+  const reasons = item.refusals.filter(({ packetsPerSecond }) => packetsPerSecond > 0);
+  const rates = [connectionsPerSecond, refusalsPerSecond(item), bytesPerSecond].map(rate);
   return [
-    cell(rate(connectionsPerSecond)),
-    cell(rate(refusalsPerSecond(item))),
-    cell(String(connections)),
+    ...cells(item, rates[0]!, rates[1]!, String(connections), rates[2]!),
     nameOf(item),
     [port, protocol].filter(Boolean).join('/'),
     family,
@@ -148,9 +147,10 @@ function row(item: ItemRate): string[] {
   ];
 }
 
-function endpointRows({ endpoints = [] }: ItemRate): string[][] {
+function endpointRows(item: ItemRate): string[][] {
+  const { endpoints = [] } = item;
   return endpoints.map(({ connections, connectionsPerSecond, endpoint, outcomes }) => [
-    ...[cell(rate(connectionsPerSecond)), cell(''), cell(String(connections))],
+    ...cells(item, rate(connectionsPerSecond), '', String(connections), ''),
     ...[`  to ${endpoint}`, '', '', outcomes === undefined ? '' : outcomeWords(outcomes)],
   ]);
 }
@@ -159,8 +159,11 @@ function outcomeWords({ answered, reset, unanswered }: NonNullable<Outcomes>): s
   return `answered ${answered}, reset ${reset}, unanswered ${unanswered}`;
 }
 
-function cell(text: string): string {
-  return text.padStart(width);
+/** The last one only where bytes are counted. */
+function cells({ bytesPerSecond }: ItemRate, ...texts: readonly string[]): string[] {
+  return texts
+    .slice(0, bytesPerSecond === undefined ? -1 : undefined)
+    .map((text) => text.padStart(9));
 }
 
 function rate(value: number): string {
@@ -182,6 +185,7 @@ interface Rates {
 
 interface ItemRate extends Omit<Item, 'refusals' | 'endpoints'> {
   readonly connectionsPerSecond: number;
+  readonly bytesPerSecond?: number | undefined;
   readonly refusals: readonly { readonly reason: string; readonly packetsPerSecond: number }[];
   readonly endpoints?: readonly EndpointRate[];
 }
@@ -190,7 +194,7 @@ interface EndpointRate extends Pick<Endpoint, 'endpoint' | 'connections' | 'outc
   readonly connectionsPerSecond: number;
 }
 
-type Sort = 'connections' | 'refusals' | 'name';
+type Sort = 'bytes' | 'connections' | 'refusals' | 'name';
 
 /** Undefined if both readings are the same: the kernel was not read in between. */
 export function ratesOf(before: Traffic, after: Traffic, sort: Sort): Rates | undefined {
@@ -211,6 +215,7 @@ function nameOf({ namespace, service }: Pick<Item, 'namespace' | 'service'>): st
 }
 
 const orders: Readonly<Record<Sort, (a: ItemRate, b: ItemRate) => number>> = {
+  bytes: (a, b) => (b.bytesPerSecond ?? 0) - (a.bytesPerSecond ?? 0) || byName(a, b),
   connections: (a, b) => b.connectionsPerSecond - a.connectionsPerSecond || byName(a, b),
   refusals: (a, b) => refusalsPerSecond(b) - refusalsPerSecond(a) || byName(a, b),
   name: byName,
@@ -233,6 +238,7 @@ function rateOf(before: Item | undefined, after: Item, seconds: number): ItemRat
   return {
     ...rest,
     connectionsPerSecond: perSecond(before?.connections, after.connections, seconds),
+    bytesPerSecond: rest.bytes && perSecond(before?.bytes, rest.bytes, seconds),
     refusals: refusals.map(({ packets: now, reason }) => {
       return { reason, packetsPerSecond: perSecond(packets.get(reason), now, seconds) };
     }),

@@ -163,6 +163,9 @@ export const serveSettings = grouped('serve', {
     'Count connections and refusals by Service at /metrics (docs/operating.md).',
     { config: 'serviceMetrics', flag: 'service-metrics', origin: 'own', omitted: true },
   ),
+  serviceBytes: bool('Count bytes by Service and zone at /metrics (docs/operating.md).', {
+    ...{ config: 'conntrack.countsBytes', flag: 'service-bytes', origin: 'own', omitted: true },
+  }),
   enableProfiling: bool('Serve profiles and the log level switch on the metrics address.', {
     flag: 'profiling',
     config: 'profiling',

@@ -12,6 +12,7 @@ import type { Fallback } from '../../modes/index.ts';
 import type { Environment, ModeConfig, ModeFacts } from '../../modes/mode.ts';
 import type { Count } from '../../modes/traffic-counts.ts';
 import type { Address, Family } from '../../net/address.ts';
+import type { ServiceBytes } from '../../service-bytes/service-bytes.ts';
 import type { Source } from '../../source/source.ts';
 import type { DetectionView } from '../../state/detection.ts';
 import type { ReadonlyOwners } from '../../state/frontend-owners.ts';
@@ -96,6 +97,7 @@ export interface AgentState {
       counts(family: Family): readonly Count[];
     };
   };
+  readonly serviceBytes: Pick<ServiceBytes, 'bytesOf' | 'missed' | 'ports' | 'zones'>;
   readonly failureDetection: DetectionView;
   readonly health: { readonly healthy: boolean };
   /** Undefined until an engine runs. */

@@ -34,7 +34,8 @@ export async function trafficOf(agent: AgentState, query: URLSearchParams): Prom
     const one = known.services[i]!;
     if (!isWanted(one, query) || !hasTraffic(one)) continue;
     if (items.length === limit) return { ...head, items, continue: String(i + 1) };
-    items.push(shown(one, query.has('service')));
+    const bytes = agent.serviceBytes.bytesOf(one);
+    items.push({ ...shown(one, query.has('service')), ...(bytes !== undefined && { bytes }) });
   }
   const service = query.get('service');
   if (items.length === 0 && service !== null) {

@@ -110,7 +110,7 @@ describe('fairlead top', () => {
     [['-n', '5'], '-n "5" is the namespace; a count is -c 5'],
     [
       ['--sort=size'],
-      'invalid argument "size" for "--sort" flag: must be one of connections, refusals, name',
+      'invalid argument "size" for "--sort" flag: must be one of connections, refusals, bytes, name',
     ],
     [['-o', 'wide'], 'invalid argument "wide" for "-o, --output" flag: must be one of json'],
     [['a', 'b'], 'unexpected argument "b"'],

@@ -25,7 +25,8 @@ function agentStateOf(
   const clock = new ToyClock();
   const read = async () => services && { readAtMs: clock.now(), services, failing: [] };
   const state = { service: () => undefined, serviceKeys: () => ['ns/web'], unserved: new Map() };
-  const parts = { clock, state, counters: { read }, config: { serviceMetrics } };
+  const serviceBytes = { bytesOf: () => undefined };
+  const parts = { clock, state, counters: { read }, config: { serviceMetrics }, serviceBytes };
   return parts as unknown as AgentState;
 }
 

@@ -9,23 +9,23 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 88_965;
+const total = 89_212;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
-  'bench/README.md': 2800,
-  'docs/api.md': 3240,
+  'bench/README.md': 2816,
+  'docs/api.md': 3250,
   'docs/balancing.md': 1730,
-  'docs/configuration.md': 2970,
+  'docs/configuration.md': 2988,
   'docs/connect-time.md': 1450,
   'docs/differences.md': 2850,
   'docs/internals/kube-proxy-behaviour.md': 2970,
   'docs/internals/reliability.md': 2203,
   'docs/kubectl-plugin.md': 1247,
-  'docs/limits.md': 2750,
-  'docs/logs.md': 3545,
-  'docs/metrics.md': 2200,
+  'docs/limits.md': 2777,
+  'docs/logs.md': 3559,
+  'docs/metrics.md': 2250,
   'docs/migrating.md': 2300,
-  'docs/operating.md': 2095,
+  'docs/operating.md': 2161,
   'docs/runbook.md': 5295,
   'docs/scale.md': 1280,
   'docs/semantics.md': 3870,

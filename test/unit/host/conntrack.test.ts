@@ -32,6 +32,7 @@ const leaveAlone: Config['conntrack'] = {
   tcpEstablishedTimeoutMs: 0,
   tcpCloseWaitTimeoutMs: 0,
   tcpBeLiberal: false,
+  countsBytes: false,
   udpTimeoutMs: 0,
   udpStreamTimeoutMs: 0,
 };

@@ -6,28 +6,13 @@ import { conntrackMetrics } from '../../../src/serve/metrics.ts';
 import { conntrackLog, serviceHealthReport } from '../../../src/serve/part-reports.ts';
 import { kernelRefusal, packedEntries } from '../../fake/conntrack.ts';
 
-const family = 'IPv4';
-const protocol = 'UDP';
-
-const deleted = packedEntries(family, [
-  { protocol, from: '172.16.0.9:4001', to: '10.96.0.10:53', answeredBy: '10.244.0.1:53' },
-  { protocol, from: '172.16.0.9:4002', to: '10.96.0.10:53' },
+const of = { family: 'IPv4', protocol: 'UDP' } as const;
+const deleted = packedEntries('IPv4', [
+  { protocol: 'UDP', from: '172.16.0.9:4001', to: '10.96.0.10:53', answeredBy: '10.244.0.1:53' },
+  { protocol: 'UDP', from: '172.16.0.9:4002', to: '10.96.0.10:53' },
 ]);
-const reconciled: ConntrackEvent = {
-  kind: 'reconciled',
-  family,
-  protocol,
-  durationMs: 30,
-  examined: 9,
-  deleted,
-};
-const failed: ConntrackEvent = {
-  kind: 'failed',
-  family,
-  protocol,
-  error: kernelRefusal('EPERM'),
-  retryMs: 1000,
-};
+const reconciled = { kind: 'reconciled', ...of, durationMs: 30, examined: 9, deleted } as const;
+const failed = { kind: 'failed', ...of, error: kernelRefusal('EPERM'), retryMs: 1000 } as const;
 
 function logged(verbosity: number, ...events: ConntrackEvent[]): Record<string, unknown>[] {
   const lines: string[] = [];
@@ -47,31 +32,21 @@ it('metrics count deleted conntrack entries, durations and failures', async () =
   observe({ ...reconciled, isForAge: true });
   observe(failed);
   const lines = (await registry.metrics()).split('\n');
-  expect(lines).toContain(
-    'kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv4"} 3',
-  );
-  expect(lines).toContain(
-    'kubeproxy_conntrack_reconciler_sync_duration_seconds_bucket{le="0.016",ip_family="IPv4"} 0',
-  );
-  expect(lines).toContain(
-    'kubeproxy_conntrack_reconciler_sync_duration_seconds_bucket{le="0.032",ip_family="IPv4"} 3',
-  );
+  const name = 'kubeproxy_conntrack_reconciler';
+  expect(lines).toContain(`${name}_deleted_entries_total{ip_family="IPv4"} 3`);
+  const bucket = (le: string) =>
+    `${name}_sync_duration_seconds_bucket{le="${le}",ip_family="IPv4"}`;
+  expect(lines).toContain(`${bucket('0.016')} 0`);
+  expect(lines).toContain(`${bucket('0.032')} 3`);
   expect(lines).toContain('fairlead_old_connections_ended_total{ip_family="IPv4"} 2');
   expect(lines).toContain('fairlead_conntrack_failures_total{ip_family="IPv4"} 1');
 });
 
 it('each deleted conntrack entry is logged only at the highest verbosity', () => {
   expect(logged(0, reconciled)).toEqual([]);
+  const fields = { ...of, examined: 9, deleted: 2, durationMs: 30 };
   expect(logged(2, reconciled)).toEqual([
-    {
-      level: 'debug',
-      family,
-      protocol,
-      examined: 9,
-      deleted: 2,
-      durationMs: 30,
-      msg: 'Conntrack cleanup done',
-    },
+    { level: 'debug', ...fields, msg: 'Conntrack cleanup done' },
   ]);
   expect(logged(4, reconciled).map(({ entry }) => entry)).toEqual([
     undefined,
@@ -97,10 +72,10 @@ it('a health-check node port is logged at info when it is opened after a failure
   const lines: string[] = [];
   const log = loggerTo({ write: (line) => lines.push(line) }, 0);
   const report = serviceHealthReport(log, { serviceHealthFailed: () => {} } as never);
-  const of = { service: 'ns/web', port: 31_000 };
-  const opened = { ...of, kind: 'opened', family } as const;
+  const port = { service: 'ns/web', port: 31_000 };
+  const opened = { ...port, kind: 'opened', family: 'IPv4' } as const;
   report(opened);
-  report({ ...of, kind: 'failed', error: new Error('taken'), retryMs: 1000 });
+  report({ ...port, kind: 'failed', error: new Error('taken'), retryMs: 1000 });
   report(opened);
   report(opened);
   expect(lines.map((line) => JSON.parse(line).msg)).toEqual([

@@ -14,43 +14,33 @@ function configOf(fields: string, ...flags: readonly string[]): Config {
   return result.config;
 }
 
-const hashIn = (text: string): string => /config_info\{hash="(\w+)"\} 1/.exec(text)![1]!;
+/** Of a process with this configuration: what the metrics say about it. */
+function world(config: Config) {
+  const agent = { config, configRefusal: undefined as string | undefined, mode: nftablesMode };
+  const registry = new Registry();
+  infoMetrics(registry, agent);
+  const line = async (name: string) =>
+    (await registry.metrics()).match(new RegExp(`^fairlead_${name}.*$`, 'gm'))?.join('\n');
+  return { agent, line };
+}
 
 it('nodes have the same configuration hash if only the name of the node differs', async () => {
-  const config = configOf('mode: nftables\n', '--hostname-override=n1');
-  const agent = { config, configRefusal: undefined, mode: nftablesMode };
-  const registry = new Registry();
-  infoMetrics(registry, agent);
-  const first = hashIn(await registry.metrics());
+  const { agent, line } = world(configOf('mode: nftables\n', '--hostname-override=n1'));
+  const first = await line('config_info');
+  expect(first).toMatch(/^fairlead_config_info\{hash="\w+"\} 1$/);
   agent.config = configOf('mode: nftables\n', '--hostname-override=n2');
-  expect(hashIn(await registry.metrics())).toBe(first);
+  expect(await line('config_info')).toBe(first);
   agent.config = configOf('mode: nftables\nclusterCIDR: 10.0.0.0/8\n');
-  const text = await registry.metrics();
-  expect(hashIn(text)).not.toBe(first);
-  expect(text.match(/^fairlead_config_info/gm)).toHaveLength(1);
+  expect(await line('config_info')).toMatch(/^fairlead_config_info\{hash="\w+"\} 1$/);
+  expect(await line('config_info')).not.toBe(first);
 });
 
-it('the metrics name the running mode and the configured mode', async () => {
-  const config = configOf('mode: ipvs\n');
-  const agent = { config, configRefusal: undefined, mode: nftablesMode };
-  const registry = new Registry();
-  infoMetrics(registry, agent);
-  const text = async () => (await registry.metrics()).match(/^fairlead_mode_info.*$/gm);
-  expect(await text()).toEqual(['fairlead_mode_info{mode="nftables",requested="ipvs"} 1']);
+it('the metrics name the running mode, the configured one, and a file that is not in force', async () => {
+  const { agent, line } = world(configOf('mode: ipvs\n'));
+  expect(await line('mode_info')).toBe('fairlead_mode_info{mode="nftables",requested="ipvs"} 1');
   agent.config = configOf('');
-  expect(await text()).toEqual(['fairlead_mode_info{mode="nftables",requested="auto"} 1']);
-});
-
-it('the metrics say whether the configuration file is in force', async () => {
-  const config = configOf('');
-  const agent: Parameters<typeof infoMetrics>[1] & { configRefusal: string | undefined } = {
-    config,
-    configRefusal: undefined,
-    mode: nftablesMode,
-  };
-  const registry = new Registry();
-  infoMetrics(registry, agent);
-  expect(await registry.metrics()).toContain('\nfairlead_config_refused 0\n');
+  expect(await line('mode_info')).toBe('fairlead_mode_info{mode="nftables",requested="auto"} 1');
+  expect(await line('config_refused')).toBe('fairlead_config_refused 0');
   agent.configRefusal = 'it is not valid';
-  expect(await registry.metrics()).toContain('\nfairlead_config_refused 1\n');
+  expect(await line('config_refused')).toBe('fairlead_config_refused 1');
 });

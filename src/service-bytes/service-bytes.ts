@@ -1,0 +1,155 @@
+/** Bytes of connections to Services, which connection tracking reports when they end. */
+import type { ReadableFiles } from '../host/files.ts';
+import { type Finding, problem } from '../host/finding.ts';
+import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
+import { protocolOf } from '../kernel/nft/constants.ts';
+import { Address } from '../net/address.ts';
+import { madeAt } from '../net/made-at.ts';
+import { type FrontendsByFamily, type Whom, whomKey, whomOf } from '../state/frontends-in-force.ts';
+import type { ClusterState } from '../state/store.ts';
+import { type EndpointSlice, objectKey } from '../state/types.ts';
+import type { Clock } from '../time/clock.ts';
+import { Runner } from '../time/runner.ts';
+
+export interface ServiceBytesOptions {
+  readonly clock: Clock;
+  readonly log: { warn(fields: object, message: string): void };
+  readonly agent: {
+    readonly engine: { readonly frontends: FrontendsByFamily } | undefined;
+    readonly mode: { readonly translates: boolean };
+  };
+  readonly state: Pick<ClusterState, 'node' | 'service' | 'slices'>;
+  /** Opens what waits for these answers alone. */
+  readonly openBytes?: () => Pick<Kernel, 'close' | 'dump'>;
+  readonly host?: ReadableFiles;
+}
+
+/** From clients (`in`) and to them. Packets of IP with their headers. */
+type PortBytes = Whom & { in: number; out: number };
+
+/** How long the kernel is asked at a time: a stop waits for that. */
+const waitMs = 500;
+const retryMs = 5000;
+/** Endpoints may get other zones, and Services go: after this time, or this many endpoints. */
+const forgetMs = 60_000;
+const foundMax = 65_536;
+/** Pairs of zones that are counted separately: EndpointSlices may name any zone. */
+const zonesMax = 100;
+
+export class ServiceBytes {
+  readonly #options: ServiceBytesOptions;
+  readonly ports = new Map<string, PortBytes>();
+  /** From the sender's zone to that of the receiver; empty: not known. */
+  readonly zones = new Map<string, { from: string; to: string; bytes: number }>();
+  /** Ended connections that were not counted; undefined: the setting is off. */
+  missed: number | undefined;
+  /** Zones that Services said of endpoints lately, by `namespace/name` and address. */
+  readonly #found = new Map<string, string>();
+  readonly #reads: Runner;
+  #kernel: Pick<Kernel, 'close' | 'dump'> | undefined;
+  #forgetAtMs = 0;
+  #failure: string | undefined;
+
+  constructor(options: ServiceBytesOptions) {
+    this.#options = options;
+    const restMs = () => (this.#failure === undefined ? 0 : retryMs);
+    this.#reads = new Runner({ clock: options.clock, work: () => this.#read(), restMs });
+  }
+
+  /** Of a Service port, both ways; undefined: the setting is off. */
+  bytesOf(port: Whom): number | undefined {
+    const { in: sent = 0, out = 0 } = this.ports.get(whomKey(port)) ?? {};
+    return this.missed === undefined ? undefined : sent + out;
+  }
+
+  get findings(): readonly Finding[] {
+    if (this.missed === undefined) return [];
+    const { agent, host } = this.#options;
+    const off = ['nf_conntrack_acct', 'nf_conntrack_events'].find((name) => {
+      return host?.read(`/proc/sys/net/netfilter/${name}`) === '0';
+    });
+    const obstacle = off === undefined ? this.#failure : `net.netfilter.${off} is 0`;
+    const why = agent.mode.translates ? obstacle : 'mode userspace does not count them';
+    return why === undefined ? [] : [problem('serviceBytes', `is not in force: ${why}`, '')];
+  }
+
+  /** Counts from now on, or no longer. */
+  choose(isAsked: boolean): void {
+    if (isAsked === (this.missed !== undefined)) return;
+    this.#kernel?.close();
+    this.#kernel = isAsked ? this.#options.openBytes?.() : undefined;
+    this.missed = isAsked ? 0 : undefined;
+    for (const known of [this.ports, this.zones]) known.clear();
+    this.#reads.now();
+  }
+
+  async close(): Promise<void> {
+    this.choose(false);
+    await this.#reads.stop();
+  }
+
+  async #read(): Promise<void> {
+    const [kernel, { clock, log }] = [this.#kernel, this.#options];
+    if (kernel === undefined) return;
+    this.#forget(clock.now());
+    try {
+      await kernel.dump({ kind: 'bytesRead', waitMs }, (one) => {
+        if (kernel !== this.#kernel) return;
+        if (one.kind === 'bytesOfEnded') this.#add(one);
+        else if (one.kind === 'bytesMissed') this.missed! += one.connections;
+      });
+      this.#failure = undefined;
+    } catch (error) {
+      const err = (error as Error).message;
+      if (err !== this.#failure) log.warn({ err }, 'Could not count bytes; trying again');
+      this.#failure = err;
+    }
+    this.#reads.soon();
+  }
+
+  #forget(nowMs: number): void {
+    if (nowMs < this.#forgetAtMs && this.#found.size < foundMax) return;
+    this.#forgetAtMs = nowMs + forgetMs;
+    this.#found.clear();
+    for (const [id, { namespace, service }] of this.ports) {
+      if (!this.#options.state.service(objectKey(namespace, service))) this.ports.delete(id);
+    }
+  }
+
+  #add(one: ReplyOf<'bytesOfEnded'>): void {
+    const { agent, state } = this.#options;
+    const [address, endpoint] = [Address.from(one.frontend), Address.from(one.endpoint)];
+    const inForce = agent.engine?.frontends[address.family];
+    const holder = inForce?.holder(protocolOf(one.protocol), { address, port: one.port });
+    // Another program has translated it, or the Service has gone.
+    if (holder === undefined) return;
+    const whom = whomOf(holder);
+    const port = madeAt(this.ports, whomKey(whom), () => ({ ...whom, in: 0, out: 0 }));
+    port.in += one.in;
+    port.out += one.out;
+    const key = objectKey(whom.namespace, whom.service);
+    const place = `${key} ${endpoint.key}`;
+    const zone = madeAt(this.#found, place, () => zoneIn(state.slices(key), endpoint));
+    // A ClusterIP is translated on the node of its client; other frontends anywhere.
+    const isOwn = state.service(key)?.clusterIPs.some((own) => own.key === address.key);
+    const client = (isOwn && state.node?.zone) || '';
+    this.#addZones(client, zone, one.in);
+    this.#addZones(zone, client, one.out);
+  }
+
+  #addZones(from: string, to: string, bytes: number): void {
+    const isKnown = this.zones.size < zonesMax || this.zones.has(`${from}\0${to}`);
+    const pair = isKnown ? { from, to } : { from: 'other', to: 'other' };
+    madeAt(this.zones, `${pair.from}\0${pair.to}`, () => ({ ...pair, bytes: 0 })).bytes += bytes;
+  }
+}
+
+/** The zone of an endpoint; empty: not known. */
+function zoneIn(slices: readonly EndpointSlice[], { family, latin1 }: Address): string {
+  for (const { addresses, family: own, places } of slices) {
+    let at = own === family ? addresses.indexOf(latin1) : -1;
+    while (at > 0 && at % latin1.length > 0) at = addresses.indexOf(latin1, at + 1);
+    if (at >= 0 && places !== undefined) return places[at / latin1.length]!.zone;
+  }
+  return '';
+}

@@ -1,0 +1,180 @@
+import { Registry } from 'prom-client';
+import { expect, it } from 'vitest';
+import { byteMetrics } from '../../../src/serve/collectors.ts';
+import { outcomePortsMax } from '../../../src/serve/metric-table.ts';
+import { ServiceBytes } from '../../../src/service-bytes/service-bytes.ts';
+import type { Whom } from '../../../src/state/frontends-in-force.ts';
+import type { EndpointSlice } from '../../../src/state/types.ts';
+import { all, byFrontend, clusterIP, forwarding, pool } from '../modes/nftables/forwardings.ts';
+import { address, node, ready, service, slice } from '../state/build.ts';
+import { ToyClock } from '../sync/double.ts';
+
+/** What the kernel says: `10.96.0.1 10.0.0.5 10 200`, with a port other than 80 at the end. */
+function record(text: string) {
+  const [frontend, endpoint, sent, out, port = 80] = text.split(' ');
+  const addresses = { frontend: address(frontend!).bytes, endpoint: address(endpoint!).bytes };
+  const numbers = { in: Number(sent), out: Number(out), port: Number(port) };
+  return { kind: 'bytesOfEnded', protocol: 6, ...addresses, ...numbers } as const;
+}
+
+/** Endpoints, each with the zone that a slice says. */
+function zoned(zones: Readonly<Record<string, string>>): EndpointSlice {
+  const endpoints = Object.fromEntries(Object.keys(zones).map((one) => [one, ready]));
+  return slice(endpoints, { places: Object.values(zones).map((zone) => ({ node: '', zone })) });
+}
+
+const named = (name: string, ip: string) =>
+  forwarding(name, pool(5), { frontends: [clusterIP(ip)] });
+const web: Whom = { family: 'IPv4', namespace: 'ns', service: 'web', port: '', protocol: 'TCP' };
+/** In the first zones of the world. */
+const [one, other] = ['10.96.0.1 10.0.0.5', '10.96.0.1 10.0.0.6'] as const;
+
+class World {
+  readonly clock = new ToyClock();
+  readonly lines: object[] = [];
+  readonly files: Record<string, string> = {};
+  readonly services = new Map(['web', 'out'].map((name) => [`ns/${name}`, service({ name })]));
+  /** Of the first Service, only the last one has whole addresses, of their family, and zones. */
+  slices: Record<string, readonly EndpointSlice[]> = {
+    'ns/web': [
+      zoned({ '10.0.10.0': 'a', '0.5.10.0': 'b', '0.5.0.0': 'c' }),
+      ...[zoned({ 'a00:5:a00:5::': 'd' }), slice({ '10.0.0.5': ready })],
+      zoned({ '10.0.0.5': 'near', '10.0.0.6': 'far' }),
+    ],
+    'ns/out': [zoned({ '10.0.0.6': 'said' })],
+  };
+  readonly agent = {
+    mode: { translates: true },
+    engine: { frontends: byFrontend(all(named('web', '10.96.0.1'), named('out', '192.0.2.1'))) },
+  };
+  open = 0;
+  asked = 0;
+  #answer = Promise.withResolvers<readonly object[]>();
+  readonly bytes = new ServiceBytes({
+    clock: this.clock,
+    log: { warn: (fields) => this.lines.push(fields) },
+    agent: this.agent,
+    state: {
+      node: node({ zone: 'near' }),
+      service: (key) => this.services.get(key),
+      slices: (key) => this.slices[key] ?? [],
+    },
+    host: { read: (path) => this.files[path.split('_').at(-1)!] },
+    openBytes: () => {
+      this.open += 1;
+      return { dump: (_, take) => this.#dump(take), close: () => void this.open-- };
+    },
+  });
+
+  constructor() {
+    this.bytes.choose(true);
+  }
+
+  async #dump(take: ((record: never) => void) | undefined) {
+    this.asked += 1;
+    this.#answer = Promise.withResolvers();
+    for (const each of await this.#answer.promise) take?.(each as never);
+    return { records: [], consistent: true };
+  }
+
+  /** The kernel answers what was asked last. */
+  async says(missed: Error | number, ...texts: string[]): Promise<void> {
+    const end = { kind: 'bytesMissed', connections: missed };
+    if (missed instanceof Error) this.#answer.reject(missed);
+    else this.#answer.resolve([...texts.map(record), end]);
+    await this.clock.pass(0);
+  }
+
+  /** Samples: `web in 21` of a Service port, `near far 2` of zones. */
+  async metrics(): Promise<string[]> {
+    const registry = new Registry();
+    byteMetrics(registry, { serviceBytes: this.bytes });
+    const line =
+      /^fairlead_\w+_bytes_total\{.*?(?:service|from)="(.*?)".*(?:direction|to)="(.*)"\} /gm;
+    const text = await registry.metrics();
+    return [...text.replaceAll(line, '$1 $2 ').matchAll(/^(?!#|fairlead).+$/gm)].map(String);
+  }
+}
+
+it('adds up bytes by Service port and zone; clients of ClusterIPs are in the zone of the node', async () => {
+  const world = new World();
+  await world.says(3, `${one} 10 200`, `${other} 1 2`);
+  await world.says(1, '192.0.2.1 10.0.0.6 30 40', '192.0.2.1 10.0.0.9 5 6');
+  await world.says(0, `${one} 7 7 81`, '10.96.9.9 10.0.0.5 9 9', `${one} 10 200`);
+  expect((await world.metrics()).join(', ')).toBe(
+    'web in 21, out in 35, web out 402, out out 46, near near 420, near far 1, far near 2,  said 30, said  40,   11',
+  );
+  const { bytes } = world;
+  const unknown = bytes.bytesOf({ ...web, port: 'other' });
+  expect([bytes.missed, bytes.bytesOf(web), unknown]).toEqual([4, 423, 0]);
+});
+
+it('looks for zones again after a minute or 65,536 endpoints, and forgets Services that have gone', async () => {
+  const world = new World();
+  await world.says(0, `${one} 1 0`, '192.0.2.1 10.0.0.6 2 0');
+  world.slices = { 'ns/web': [zoned({ '10.0.0.5': 'new' })] };
+  world.services.delete('ns/out');
+  await world.clock.pass(59_999);
+  await world.says(0);
+  await world.says(0, `${one} 1 0`);
+  expect(await world.metrics()).toEqual(expect.arrayContaining(['near near 2', 'out in 2']));
+  await world.clock.pass(1);
+  await world.says(0);
+  await world.says(0, `${one} 1 0`);
+  const last = await world.metrics();
+  expect([last.includes('near new 1'), last.includes('out in 2')]).toEqual([true, false]);
+  const many = Array.from({ length: 65_534 }, (_, i) => `10.96.0.1 10.1.${i >> 8}.${i & 255} 0 0`);
+  await world.says(0, ...many);
+  world.slices = { 'ns/web': [zoned({ '10.0.0.5': 'third' })] };
+  await world.says(0, `${one} 1 0`, `${other} 0 0`);
+  await world.says(0, `${one} 5 0`);
+  expect(await world.metrics()).toEqual(expect.arrayContaining(['near new 2', 'near third 5']));
+});
+
+it('counts zones beyond a hundred pairs together, and gives a thousand ports series', async () => {
+  const world = new World();
+  const many = Array.from({ length: 60 }, (_, i) => `10.0.1.${i}`);
+  world.slices = { 'ns/web': [zoned(Object.fromEntries(many.map((each) => [each, each])))] };
+  await world.says(0, ...many.map((each) => `10.96.0.1 ${each} 1 1`));
+  for (let i = 0; i < outcomePortsMax + 7; i += 1) {
+    world.bytes.ports.set(`${i}`, { ...web, service: `s${i}`, in: 1, out: 1 });
+  }
+  const found = await world.metrics();
+  expect([found.length, found.at(-1)]).toEqual([2 * outcomePortsMax + 101, 'other other 20']);
+});
+
+it('says what keeps it from counting, and tries again after 5 s what the kernel refuses', async () => {
+  const world = new World();
+  const found = () => world.bytes.findings.map(({ text }) => text.replace('is not in force: ', ''));
+  await world.says(new Error('no memory'));
+  await world.clock.pass(4999);
+  expect([world.asked, found()]).toEqual([1, ['no memory']]);
+  await world.clock.pass(1);
+  await world.says(new Error('no memory'));
+  expect([world.asked, world.lines]).toEqual([2, [{ err: 'no memory' }]]);
+  await world.clock.pass(5000);
+  await world.says(0);
+  expect(found()).toEqual([]);
+  for (const name of ['events', 'acct']) {
+    world.files[name] = '0';
+    expect(found()).toEqual([`net.netfilter.nf_conntrack_${name} is 0`]);
+  }
+  world.agent.mode.translates = false;
+  expect(found()).toEqual(['mode userspace does not count them']);
+});
+
+it('opens one reader while the setting is on, and begins at 0 when it is on again', async () => {
+  const world = new World();
+  world.bytes.choose(true);
+  await world.says(1, `${one} 1 2`);
+  expect([world.open, world.bytes.bytesOf(web)]).toEqual([1, 3]);
+  world.bytes.choose(false);
+  await world.says(1, `${one} 1 2`);
+  expect([world.open, world.bytes.bytesOf(web), world.bytes.findings]).toEqual([0, undefined, []]);
+  world.bytes.choose(true);
+  expect([await world.metrics(), world.bytes.missed]).toEqual([[], 0]);
+  const closed = world.bytes.close();
+  await world.says(0);
+  await closed;
+  expect(world.open).toBe(0);
+});
