@@ -197,12 +197,12 @@ const closuresMost = 15;
 
 /** Lines of each room. They only go down: the commit that raises one says why. */
 const mostLines: Readonly<Record<string, number>> = {
-  'src/agent': 1664,
+  'src/agent': 1666,
   'src/ask': 1744,
   'src/cli': 5536,
   'src/config': 4642,
   'src/connect-time': 2977,
-  'src/connection-limits': 1103,
+  'src/connection-limits': 1109,
   'src/conntrack': 1167,
   'src/failure-detection': 1555,
   'src/fast-path': 573,
@@ -213,7 +213,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/serve': 15_190,
   'src/service-bytes': 155,
   'src/source': 8653,
-  'src/state': 6509,
+  'src/state': 6511,
   'src/sync': 4669,
   'src/takeover': 1307,
   'src/time': 419,

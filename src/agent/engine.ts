@@ -381,7 +381,9 @@ export class Engine implements RunningEngine {
   }
 
   #readInterfaces(): void {
-    if (this.#facts.readInterfaces()) this.wake();
+    if (!this.#facts.readInterfaces()) return;
+    for (const one of this.#options.followers) one.addressesChanged?.();
+    this.wake();
   }
 }
 

@@ -148,6 +148,12 @@ export class ConnectionLimits implements ServiceFollower {
     this.#updates.soon(settleMs);
   }
 
+  /** Node ports may answer at others. */
+  addressesChanged(): void {
+    this.#requests.made += 1;
+    this.#updates.soon(settleMs);
+  }
+
   /** The first lists are complete. */
   synced(): void {
     if (!this.#options.state.synced) return;

@@ -50,6 +50,8 @@ export interface ChangedService extends Pending, Moment {
 /** Follows which Services (`namespace/name`) were resolved, or are gone. */
 export interface ServiceFollower {
   resolved(service: string): void;
+  /** Those of this node. */
+  addressesChanged?(): void;
 }
 
 /** When a Service changed. */

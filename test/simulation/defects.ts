@@ -328,7 +328,7 @@ export const defects: readonly Defect[] = [
   {
     name: 'handles of rules are believed after others have deleted them',
     file: 'modes/iptables/backend.ts',
-    from: 'if (!kept.has(id) && !(isThere && isLeaving(id))) handles.delete(id);',
+    from: 'else if (!there.has(name) || !isLeaving(id)) handles.delete(id);',
     to: '',
     mode: 'iptables',
   },

@@ -72,7 +72,7 @@ describe('completion', () => {
     ['fairlead status -wojson --no', ['--no-headers'], isValue],
     [
       'fairlead top --no-headers -c 1 --sort=',
-      ['--sort=connections', '--sort=refusals', '--sort=name'],
+      ['--sort=connections', '--sort=refusals', '--sort=bytes', '--sort=name'],
       isValue,
     ],
     ['fairlead status --wathc -', [], isValue],
