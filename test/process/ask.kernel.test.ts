@@ -82,11 +82,10 @@ test('the running process answers questions about its status and about Services'
     expect(await namespace.run('nft', get)).toContain(line.slice(line.indexOf('{') + 2, -2));
   }
 
-  const selecting = ['service', 'list', '-l', 'app=web'] as const;
-  const selected = await said(namespace, ...selecting);
-  expect([selected.code, selected.stderr]).toEqual([0, '']);
+  const asking = ['explain', `${where}/${name}:80`, '--from', 'pod/default/nobody'];
+  expect((await said(namespace, ...asking)).stderr).toMatch(/default\/nobody/);
   if (canProve) {
-    const refused = await saidWithin(namespace, withoutCapabilities, ...selecting);
+    const refused = await saidWithin(namespace, withoutCapabilities, ...asking);
     expect([refused.code, refused.stdout]).toEqual([1, '']);
     expect(refused.stderr).toMatch(/^Error: it would be asked with the credentials of the node/);
   }

@@ -81,8 +81,11 @@ const repairedMs = 2000;
 const meddledMs = 70_000;
 /** A start becomes the owner of its tables, and makes and deletes what shows what kernels have. */
 const startWritesMost = 16;
-/** In each family one of the mode's sync and one of what follows it; the takeover, and its signs. */
-const batchesMost = 6;
+/**
+ * In each family one of the mode's sync, of what follows it, and of failure detection; the takeover
+ * and its signs; limits and the fast path.
+ */
+const batchesMost = 10;
 /** A change of a quiet cluster is in force within this time, also where the kernel refuses once. */
 const promptMs = 1000;
 /** An endpoint that fails its probes gets no new connections after this time, and is back after. */
