@@ -138,9 +138,9 @@ test('preflight without CAP_NET_ADMIN reports a problem in each format', async (
   expect(program.stdout).toMatch(/^problem +CAP_NET_ADMIN +this process lacks it → run as root/m);
   expect(program.stdout).toMatch(/^problem +modes +the kernel does not answer: /m);
 
-  const yaml = new Program(namespace, ['preflight', '-oyaml', '--proxy-mode=iptables']);
-  expect(await yaml.exitCode).toBe(0);
-  expect(yaml.stdout).toContain('text: "iptables: as configured"');
+  const json = new Program(namespace, ['preflight', '-ojson', '--proxy-mode=iptables']);
+  expect(await json.exitCode).toBe(0);
+  expect(json.stdout).toContain('"text": "iptables: as configured"');
 });
 
 test.each([
