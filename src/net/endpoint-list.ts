@@ -171,12 +171,8 @@ export class EndpointList {
 
   /** The index, from `from` on, of the endpoint at `index` of `other`, of one family; -1 = none. */
   find(other: EndpointList, index: number, from = 0): number {
-    const stride = endpointBytes[this.family];
-    const sought = other.run(index);
-    let at = this.latin1.indexOf(sought, from * stride);
     // The same bytes across two endpoints are rare, as each ends with zeros.
-    while (at % stride > 0) at = this.latin1.indexOf(sought, at + 1);
-    return at < 0 ? -1 : at / stride;
+    return indexOfItem(this.latin1, other.run(index), from);
   }
 
   /**
@@ -244,4 +240,12 @@ export function endpointKeys(...lists: readonly EndpointList[]): Set<EndpointKey
     for (let i = 0; i < list.length; i += 1) keys.add(list.key(i));
   }
   return keys;
+}
+
+/** The index, from `from` on, of an item in text that has items of its length; -1 = none. */
+export function indexOfItem(items: string, item: string, from = 0): number {
+  const { length } = item;
+  let at = items.indexOf(item, from * length);
+  while (at % length > 0) at = items.indexOf(item, at + 1);
+  return at < 0 ? -1 : at / length;
 }

@@ -4,6 +4,7 @@ import { type Finding, problem } from '../host/finding.ts';
 import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
 import { protocolOf } from '../kernel/nft/constants.ts';
 import { Address } from '../net/address.ts';
+import { indexOfItem } from '../net/endpoint-list.ts';
 import { madeAt } from '../net/made-at.ts';
 import { type FrontendsByFamily, type Whom, whomKey, whomOf } from '../state/frontends-in-force.ts';
 import type { ClusterState } from '../state/store.ts';
@@ -147,9 +148,9 @@ export class ServiceBytes {
 /** The zone of an endpoint; empty: not known. */
 function zoneIn(slices: readonly EndpointSlice[], { family, latin1 }: Address): string {
   for (const { addresses, family: own, places } of slices) {
-    let at = own === family ? addresses.indexOf(latin1) : -1;
-    while (at > 0 && at % latin1.length > 0) at = addresses.indexOf(latin1, at + 1);
-    if (at >= 0 && places !== undefined) return places[at / latin1.length]!.zone;
+    if (own !== family || places === undefined) continue;
+    const at = indexOfItem(addresses, latin1);
+    if (at >= 0) return places[at]!.zone;
   }
   return '';
 }

@@ -60,10 +60,16 @@ export class NFTablesBatchWriter implements Writer<NFTablesObjects> {
 
   batch(): WrittenBatch | undefined {
     const early = this.early.finish(this);
+    return inOrder(early, inOrder(this.#rest(), inOrder(this.#last(), undefined)));
+  }
+
+  /** Few batches have it, so that the others need no writer for it. */
+  #last(): Parameters<typeof inOrder>[0] {
+    const writes = this.late.count;
+    if (writes === 0) return undefined;
     const out = new RecordWriter(nftOps);
     this.late.write(out);
-    const late = out.count === 0 ? undefined : { out, writes: this.late.count };
-    return inOrder(early, inOrder(this.#rest(), inOrder(late, undefined)));
+    return { out, writes };
   }
 
   #rest(): Parameters<typeof inOrder>[0] {
