@@ -73,7 +73,7 @@ export const costliest: Readonly<Record<string, Partial<Shape>>> = {
   },
   '100 source ranges or more': {
     ...{ ...dual, ports: 3, loadBalancerIPs: 3, hasNodePorts: true, endpoints: 3 },
-    ...{ isLocal: true, sourceRanges: 100 },
+    ...{ isLocal: true, hasRange: true, sourceRanges: 100 },
   },
 };
 
