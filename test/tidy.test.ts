@@ -199,7 +199,7 @@ const closuresMost = 15;
 const mostLines: Readonly<Record<string, number>> = {
   'src/agent': 1666,
   'src/ask': 1744,
-  'src/cli': 5536,
+  'src/cli': 5538,
   'src/config': 4642,
   'src/connect-time': 2977,
   'src/connection-limits': 1109,
@@ -217,8 +217,8 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/sync': 4669,
   'src/takeover': 1307,
   'src/time': 419,
-  'src/tools': 5187,
-  test: 121_309,
+  'src/tools': 5189,
+  test: 119_834,
 };
 
 describe('budgets', () => {

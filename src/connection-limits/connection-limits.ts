@@ -263,7 +263,6 @@ function countsOf({ max_connections, max_connections_per_client }: Limits): bool
   return (max_connections ?? max_connections_per_client) !== undefined;
 }
 
-/** Probes which features the kernel lacks for limits of connections. */
 const statements: readonly ProbedStatement[] = [
   ['expression limit', 'CONFIG_NFT_LIMIT', 'nft_limit', rateOver(1)],
   ['expression reject', 'CONFIG_NFT_REJECT_INET', 'nft_reject_inet', rejectAny],
@@ -282,7 +281,7 @@ interface Lack {
   readonly counts: string | undefined;
 }
 
-/** Rejects with KernelError if the kernel cannot answer. */
+/** What the kernel lacks for limits. Rejects with KernelError if it cannot answer. */
 async function lackOf(kernel: Kernel): Promise<Lack> {
   const base = baseChain('nat', NF_INET.PRE_ROUTING, 0);
   const all = await probeInetTable(kernel, base, statements);

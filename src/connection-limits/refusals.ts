@@ -142,7 +142,6 @@ function destinationOf(family: Family, key: Uint8Array) {
   };
 }
 
-/** Which pods refused clients are, as far as EndpointSlices name them: looked for when one asks. */
 interface ClientPodsOptions {
   readonly clock: Clock;
   readonly state: Pick<ClusterState, 'serviceKeys' | 'slices'>;
@@ -164,6 +163,7 @@ const podsKeepMs = 60_000;
 /** The most clients that are looked for together. */
 const clientsMax = 16;
 
+/** Which pods refused clients are, as far as EndpointSlices name them: looked for when one asks. */
 export class ClientPods {
   readonly #options: ClientPodsOptions;
   /** By client; without a name where none is known. */

@@ -297,7 +297,6 @@ export class FastPath {
   }
 }
 
-/** Probes which features the kernel lacks for the fast path. */
 const { flags, flowtable: name, priority } = flowtable;
 
 const statements: readonly ProbedStatement[] = [
@@ -306,6 +305,7 @@ const statements: readonly ProbedStatement[] = [
   ['routes that lead through IPsec', 'CONFIG_NF_TABLES', 'nf_tables', withoutIPsec],
 ];
 
+/** The features that the kernel lacks for the fast path. */
 function probe(kernel: Kernel): Promise<readonly MissingFeature[]> {
   const base = baseChain('filter', NF_INET.FORWARD, priority);
   return probeInetTable(kernel, base, statements, (writer, table, needs) => {

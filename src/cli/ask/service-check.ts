@@ -225,7 +225,6 @@ function nodeNote(tried: readonly Tried[], failed: readonly Tried[]): string[] {
   return [`All failures are on node ${first!.node}, and no endpoint there answers.`];
 }
 
-/** The result of `fairlead service check`, for people. */
 const fine: readonly Tried['answer'][] = ['connected', 'answered', 'silent'];
 
 /** Whether clients need it, and it does not answer. */
@@ -233,6 +232,7 @@ function isFailure({ answer, used }: Tried): boolean {
   return used !== false && !fine.includes(answer);
 }
 
+/** The result, for people. */
 function viewOf(found: ServiceCheck): Block[] {
   const { leftOut, name, namespace, node, notes, problems, tried } = found;
   const facts: Fact[] = [

@@ -170,10 +170,10 @@ function rate(value: number): string {
   return value.toFixed(1);
 }
 
-/** Rates per second, from two readings of the traffic counters. */
 type Item = Traffic['items'][number];
 type Endpoint = NonNullable<Item['endpoints']>[number];
 
+/** Rates per second, from two readings of the traffic counters. */
 interface Rates {
   /** RFC 3339. */
   readonly time: string;

@@ -169,10 +169,12 @@ function endOf({ endpoints, packets, probe, warnings }: Trace): Block[] {
   ];
 }
 
-/** Sends packets in the same way as any program of this node. */
 const patienceMs = 1000;
 
-/** Resolves to the outcome; undefined: this program cannot send such packets. */
+/**
+ * Sends packets in the same way as any program of this node. Resolves to the outcome; undefined:
+ * this program cannot send such packets.
+ */
 function probe({ address, port, protocol }: Target): Promise<Reached | undefined> {
   const to = { address: formatAddress(address.bytes), family: address.family, port };
   return reach(protocol, to, patienceMs);
@@ -197,7 +199,7 @@ function fateOf({ answer, error }: Reached): string {
   return `failed: ${error}`;
 }
 
-/** Parses the arguments of `fairlead trace`. */
+/** What the arguments of `fairlead trace` ask for. */
 interface TraceRequest {
   readonly server: string;
   readonly output: string | undefined;

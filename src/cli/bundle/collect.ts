@@ -185,9 +185,6 @@ export function redacted(text: string): string {
   return secrets.reduce((left, [pattern, by]) => left.replace(pattern, by), text);
 }
 
-/**
- * All chains and rules of nf_tables of this network namespace, in the format of `nft list ruleset`.
- */
 type Chain = ReplyOf<'chain'>;
 type RuleRecord = ReplyOf<'rule'>;
 
@@ -196,7 +193,10 @@ const noHook = 0xffffffff;
 const rulesMax = 20_000;
 const everything = { family: 0, table: '', chain: '' } as const;
 
-/** Without elements of sets, of which there are as many as Services. Rejects with KernelError. */
+/**
+ * All chains and rules of nf_tables of this network namespace, in the format of `nft list ruleset`,
+ * without elements of sets, of which there are as many as Services. Rejects with KernelError.
+ */
 async function rulesetText(kernel: Kernel): Promise<string> {
   const { records } = await kernel.dump({ kind: 'chainsDump', family: 0, table: '' });
   const chains = records.filter((one) => one.kind === 'chain');

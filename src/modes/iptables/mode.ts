@@ -113,7 +113,7 @@ function filterPlanner(config: ModeConfig): ModePlanner<IptablesTypes> {
   });
 }
 
-/** What this mode has among the tables of iptables, and its removal (behaviour document 3.6). */
+/** What this mode has among the tables of iptables (behaviour document 3.6). */
 async function owned(kernel: KernelReader): Promise<OwnedObject[]> {
   const objects: OwnedObject[] = [];
   for (const family of families) {

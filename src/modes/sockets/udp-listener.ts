@@ -109,7 +109,6 @@ function newSocket({ address }: ServedFrontend): Socket {
   );
 }
 
-/** The datagrams between one client and one endpoint, with a socket of their own. */
 interface UDPFlowOptions {
   readonly idleMs: number;
   /** Is closed with the flow. */
@@ -121,6 +120,7 @@ interface UDPFlowOptions {
 /** Datagrams that may wait for the socket. More are dropped. */
 const waitingMax = 64;
 
+/** The datagrams between one client and one endpoint, with a socket of their own. */
 class UDPFlow {
   readonly endpoint: EndpointKey;
   readonly #socket: Socket;

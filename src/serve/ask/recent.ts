@@ -149,7 +149,6 @@ function missing(list: EndpointList | undefined, other: EndpointList | undefined
   return { count: found.length, texts: found.slice(0, namedMax).map((i) => list.text(i)) };
 }
 
-/** The last changes of each Service, in a bounded number of bytes. */
 export type ShownChange = ServiceAnswer['changes'][number];
 
 /** The most changes that are kept for one Service. */
@@ -166,10 +165,10 @@ const bytesOfEntry = 32;
 const bytesOfService = 280;
 
 /**
- * Keeps changes as text, which takes a third of objects. Above the bound, deleted Services are
- * dropped first. Then all keep fewer changes, so that a Service that changes seldom keeps its last
- * one while others change all the time. When each keeps only one, those that changed longest ago
- * are dropped.
+ * The last changes of each Service, in a bounded number of bytes: as text, which takes a third of
+ * objects. Above the bound, deleted Services are dropped first. Then all keep fewer changes, so
+ * that a Service that changes seldom keeps its last one while others change all the time. When each
+ * keeps only one, those that changed longest ago are dropped.
  */
 export class ServiceHistory {
   readonly #bytesMax: number;

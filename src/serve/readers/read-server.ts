@@ -33,10 +33,7 @@ export async function serveReaders(
   );
 }
 
-/**
- * Makes a certificate (X.509, RFC 5280) for this process. node:crypto can sign one, but not write
- * it. It is written in DER: each value is its tag, its length, its bytes.
- */
+/** Tags of DER, in which each value is its tag, its length, its bytes. */
 const [integer, bitString, oid, utf8String, generalizedTime, sequence, set] = [
   0x02, 0x03, 0x06, 0x0c, 0x18, 0x30, 0x31,
 ];
@@ -47,8 +44,9 @@ const commonName = '550403';
 const serialBytes = 16;
 
 /**
- * A key on curve P-256 and a certificate that it has signed, for this name of at most 64
- * characters. It is always valid: clocks of nodes may be wrong, and the key ends with the process.
+ * A key on curve P-256 and a certificate (X.509, RFC 5280) that it has signed, for this name of at
+ * most 64 characters. It is always valid: clocks of nodes may be wrong, and the key ends with the
+ * process. node:crypto can sign a certificate, but not write it.
  */
 export function selfSigned(name: string): Certificate {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });

@@ -157,10 +157,10 @@ export class KubernetesSource implements Source {
   }
 }
 
-/** The version of the API server. It is read periodically, because control planes are upgraded. */
 const bytesMax = 64 * 1024;
 const charactersMax = 128;
 
+/** The version of the API server. It is read periodically, because control planes are upgraded. */
 class ServerVersionProbe {
   readonly #timing: ReflectorTiming;
   #version: ServerVersion | undefined;

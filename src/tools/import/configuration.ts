@@ -57,12 +57,12 @@ function severalIn(candidates: readonly Found[]): string {
   return `the file has ${candidates.length} of kind ${configurationKind}: ${places}; give one`;
 }
 
+const kubeconfig = '/var/lib/kube-proxy/kubeconfig.conf';
+
 /**
  * From kubeadm's file: its KubeProxyConfiguration, with what kubeadm adds (its component
  * configuration of kube-proxy: the pods' CIDR of the ClusterConfiguration, and the kubeconfig).
  */
-const kubeconfig = '/var/lib/kube-proxy/kubeconfig.conf';
-
 export function importKubeadm(bytes: Uint8Array, conversion: Conversion): void {
   const { found, problems } = contentsOf(bytes, 'ClusterConfiguration');
   const isKubeadm = found.some(({ tree }) => textAt(tree, 'apiVersion')?.startsWith('kubeadm.'));

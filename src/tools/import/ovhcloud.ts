@@ -120,11 +120,6 @@ function isObject(
   return false;
 }
 
-/**
- * Reads JSON as people write it into API consoles: with comments and with commas after the last
- * member, both of which are reported as notes. The rest is left to the YAML parser, since JSON is
- * YAML; what is neither is an error that names its line.
- */
 type RelaxedJsonResult =
   | { readonly ok: true; readonly tree: Tree; readonly notes: readonly string[] }
   | { readonly ok: false; readonly problem: Problem };
@@ -133,6 +128,11 @@ const string = /"(?:[^"\\\n]|\\[^\n])*"/;
 const comment = /\/\/[^\n]*|#[^\n]*|\/\*[\s\S]*?\*\//;
 const trailingComma = /,(?=\s*[}\]])/;
 
+/**
+ * Reads JSON as people write it into API consoles: with comments and with commas after the last
+ * member, both of which are reported as notes. The rest is left to the YAML parser, since JSON is
+ * YAML; what is neither is an error that names its line.
+ */
 function parseRelaxedJson(text: string): RelaxedJsonResult {
   const comments = blank(text, comment);
   const commas = blank(comments.text, trailingComma);

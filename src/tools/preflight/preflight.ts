@@ -126,7 +126,6 @@ function checkLock(machine: Machine): Finding[] {
   return [warning(lockPath, `process ${held[4]} holds it`, advice)];
 }
 
-/** Checks which modes the kernel supports, and which one would run. */
 interface ModesFound {
   readonly findings: readonly Finding[];
   /** The mode that would run; undefined = none can. */
@@ -134,8 +133,9 @@ interface ModesFound {
 }
 
 /**
- * Probes as a start does: by transactions that the kernel refuses, and in IPVS by a virtual service
- * and a link that are deleted again. Throws what `probe` throws.
+ * Checks which modes the kernel supports, and which one would run. Probes as a start does: by
+ * transactions that the kernel refuses, and in IPVS by a virtual service and a link that are
+ * deleted again. Throws what `probe` throws.
  */
 async function checkModes(
   config: Pick<Config, 'mode' | 'ipvs'>,

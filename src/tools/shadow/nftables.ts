@@ -243,10 +243,12 @@ function ownerOf(chain: string): HeldFrontend['owner'] {
   return match === null ? undefined : { service: match[1]!, port: match[2]! };
 }
 
-/** The table of kube-proxy's nftables mode as it is in the kernel: sets, rules by chain, elements. */
 type SetReply = ReplyOf<'set'>;
 
-/** The table, without the meaning of its rules. */
+/**
+ * The table of kube-proxy's nftables mode as it is in the kernel: sets, rules by chain, elements,
+ * without the meaning of its rules.
+ */
 class NftTable {
   readonly family: Family;
   readonly chains: Chains;
