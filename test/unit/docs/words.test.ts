@@ -9,10 +9,10 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 89_212;
+const total = 89_280;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
-  'bench/README.md': 2816,
+  'bench/README.md': 2882,
   'docs/api.md': 3250,
   'docs/balancing.md': 1730,
   'docs/configuration.md': 2988,
