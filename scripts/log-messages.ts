@@ -648,13 +648,6 @@ const rows = {
       'Kernel or container lack what it needs.',
       'Mount what is missing, or set `connectTime: off`.',
     ],
-    [
-      'Mounts of ClusterIPs may hang on this kernel',
-      'warn',
-      'clients',
-      'These clients in the kernel may keep the address of an endpoint after its pod is replaced.',
-      'Annotate mounted Services with `fairlead.io/connect-time: "off"`, or update the kernel.',
-    ],
     ['Removed connect-time programs', 'info', 'directory', 'Of an earlier configuration.'],
     [
       'Could not remove connect-time programs',

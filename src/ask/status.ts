@@ -159,10 +159,6 @@ const connectTime = object({
     }),
     'Pods that only rules handle.',
   ),
-  kernelClients: maybe(
-    list(text),
-    'NFS, SMB or Ceph of this kernel, which may keep an endpoint’s address.',
-  ),
 });
 
 export const statusSchema = answer('Status', {

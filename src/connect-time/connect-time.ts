@@ -3,8 +3,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
-import type { ReadableFiles } from '../host/files.ts';
-import { clientsAtRisk, type KernelClient } from '../host/kernel-clients.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { ExcludedPods, type ExcludedPodsOptions } from './excluded-pods.ts';
 import { type ConnectTimePaths, type ConnectTimeWish, chooseConnectTime } from './maps/choice.ts';
@@ -14,8 +12,6 @@ import { StalePrograms } from './stale-programs.ts';
 
 interface ConnectTimeOptions extends ExcludedPodsOptions {
   readonly connectTime?: ConnectTimePaths;
-  /** Absent: the kernel's version is not known. */
-  readonly host?: ReadableFiles;
   readonly kernel: Kernel;
   readonly log: Logger;
   readonly events: ConnectTimeEvents;
@@ -29,15 +25,12 @@ export class ConnectTime {
   readonly stale: StalePrograms;
   #chosen: ConnectTimeWish = { reach: 'off', excludes: false };
   #placement: Placement | undefined;
-  readonly #clientsAtRisk: readonly KernelClient[];
 
-  /** Throws if the kernel's version cannot be read. */
   constructor(options: ConnectTimeOptions) {
     this.#options = options;
     this.#paths = options.connectTime ?? { directory: connectTimeDirectory, cgroup: undefined };
     this.excludedPods = new ExcludedPods(options);
     this.stale = new StalePrograms(options, this.#paths);
-    this.#clientsAtRisk = options.host ? clientsAtRisk(options.host) : [];
   }
 
   /** Undefined: only rules translate connections. */
@@ -52,11 +45,6 @@ export class ConnectTime {
     const { excludes, reach } = this.#chosen;
     const isKnown = this.excludedPods.cgroups !== undefined;
     return excludes && reach === 'all' && !isKnown ? 'host' : reach;
-  }
-
-  /** Clients in the kernel that may keep the addresses of endpoints. */
-  get kernelClients(): readonly KernelClient[] {
-    return this.#placement ? this.#clientsAtRisk : [];
   }
 
   /**
@@ -85,9 +73,6 @@ export class ConnectTime {
     );
     this.#chosen = wish;
     this.#placement = placement;
-    if (this.kernelClients.length > 0) {
-      log.warn({ clients: this.kernelClients }, 'Mounts of ClusterIPs may hang on this kernel');
-    }
     if (lack === undefined) return;
     log.warn(
       { connectTime: wish.reach, err: lack },

@@ -143,26 +143,6 @@ test('preflight without CAP_NET_ADMIN reports a problem in each format', async (
   expect(json.stdout).toContain('"text": "iptables: as configured"');
 });
 
-test.each([
-  ['6.1.58', 'warning', ': NFS, SMB, Ceph mounts of ClusterIPs may hang when a pod is replaced'],
-  ['6.1.59', 'ok', 'mounts of ClusterIPs are safe on this kernel'],
-])(
-  'preflight reports for Linux %s whether kernel clients keep ClusterIPs',
-  async (release, ...told) => {
-    const namespace = await createNamespace();
-    const file = '/proc/sys/kernel/osrelease';
-    const pretend = `echo ${release} >/run/release; mount --bind /run/release ${file}; exec "$@"`;
-    const within = ['sh', '-c', `mount -t tmpfs tmpfs /run; ${pretend}`, 'sh'];
-    const args = ['preflight', '-o', 'json', '--connect-time=all'];
-    const program = new Program(namespace, args, { within });
-    await program.exitCode;
-    const { findings } = JSON.parse(program.stdout) as Told;
-    const found = findings.find(({ check }) => check === 'kernel clients');
-    expect(found?.level).toBe(told[0]);
-    expect(found?.text).toContain(told[1]);
-  },
-);
-
 test('preflight with invalid arguments exits with 2', async () => {
   const namespace = await createNamespace();
   for (const [args, words] of [

@@ -76,8 +76,6 @@ export interface AgentState {
     readonly excludedPods: { readonly exclusion: Exclusion | undefined };
     /** Programs of earlier processes, as last seen; `find` reads their names from the kernel. */
     readonly stale: { readonly now: StaleState; find(): Promise<string[]> };
-    /** Clients in the kernel that may keep the addresses of endpoints. */
-    readonly kernelClients: readonly string[];
   };
   readonly fastPath: {
     readonly state:

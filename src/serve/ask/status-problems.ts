@@ -172,7 +172,6 @@ export function statusRemarks(
     }),
     ...unexcluded(connectTime),
     ...unidentified(connectTime),
-    ...kernelClients(connectTime),
     ...families.flatMap(({ family, lastDrift: drift }) => {
       if (drift === undefined || !isDrift(drift)) return [];
       const { missing, unwanted, wrong } = drift;
@@ -200,12 +199,6 @@ function unidentified({ stale }: Facts['connectTime']): string[] {
   if (stale.unidentified === undefined) return [];
   const programs = counted(stale.unidentified, 'attached program');
   return [`Possibly connect-time programs of an earlier process: ${programs}.`];
-}
-
-function kernelClients({ kernelClients: clients }: Facts['connectTime']): string[] {
-  if (clients === undefined) return [];
-  const what = `${clients.join(', ')} mounts of ClusterIPs may hang when a pod is replaced`;
-  return [`${what}: this kernel may lack changes of Linux 6.6.`];
 }
 
 function unexcluded({ excludedPods }: Facts['connectTime']): string[] {

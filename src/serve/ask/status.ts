@@ -137,14 +137,13 @@ function connectTimeOf(agent: AgentState): Status['connectTime'] {
       },
     ];
   });
-  const { excludedPods, kernelClients, stale } = agent.connectTime;
+  const { excludedPods, stale } = agent.connectTime;
   const { exclusion } = excludedPods;
   return {
     state: connectTimeState(agent),
     maps: uses,
     stale: stale.now,
     ...(exclusion && { excludedPods: exclusion }),
-    ...(kernelClients.length > 0 && { kernelClients: [...kernelClients] }),
   };
 }
 

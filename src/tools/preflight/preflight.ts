@@ -2,7 +2,6 @@
 import { adviceOn } from '../../config/advice.ts';
 import type { Config } from '../../config/config.ts';
 import { type Finding, ok, problem, warning } from '../../host/finding.ts';
-import { clientsAtRisk } from '../../host/kernel-clients.ts';
 import { isKernelError, isNotPermitted } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { MissingFeature } from '../../kernel/nft/probe.ts';
@@ -50,7 +49,6 @@ export async function preflight({ config, kernel, machine }: PreflightOptions): 
     )),
     ...(mode === undefined ? [] : checkSettings(config, mode, machine)),
     ...checkReliances(config, machine),
-    ...checkKernelClients(config, machine),
     ...checkConntrack(config, machine),
     ...checkPorts(config, machine),
   ];
@@ -70,23 +68,6 @@ async function answered(
     if (!isKernelError(error)) throw error;
     return [problem(check, `the kernel does not answer: ${error.message}`, advice)];
   }
-}
-
-const check = 'kernel clients';
-
-/** Checks whether clients inside the kernel may be translated when they connect. */
-export function checkKernelClients(
-  { connectTime }: Pick<Config, 'connectTime'>,
-  machine: Pick<Machine, 'read'>,
-): Finding[] {
-  if (connectTime === 'off') return [];
-  const clients = clientsAtRisk(machine);
-  if (clients.length === 0) return [ok(check, 'mounts of ClusterIPs are safe on this kernel')];
-  const text =
-    `this kernel may lack changes of Linux 6.6: ${clients.join(', ')} mounts of ClusterIPs ` +
-    'may hang when a pod is replaced';
-  const advice = 'annotate Services that are mounted with fairlead.io/connect-time: "off"';
-  return [warning(check, text, advice)];
 }
 
 /** Bits of `CapEff` (linux/capability.h). */

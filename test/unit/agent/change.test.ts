@@ -162,7 +162,6 @@ describe('a changed configuration', () => {
     app.source.say(...objects);
     app.source.listed(...resources);
     await quiet();
-    expect(app.logged).toContain('Mounts of ClusterIPs may hang on this kernel');
     expect(app.kernel.ruleset()).not.toContain('--ctstate INVALID');
     await app.app.reconfigure(await configOf(...flags, '--masquerade-all'));
     await quiet();

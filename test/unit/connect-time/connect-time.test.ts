@@ -1,11 +1,9 @@
 /** Connect-time translation as the configuration asks for it and the kernel can do it. */
-import { basename } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { AppOptions } from '../../../src/agent/agent.ts';
 import type { Diff } from '../../../src/ask/difference.ts';
 import type { Status } from '../../../src/ask/status.ts';
 import type { ConnectTimePaths } from '../../../src/connect-time/maps/choice.ts';
-import type { FolderFiles, HostFiles } from '../../../src/host/files.ts';
 import { kernelOps } from '../../../src/kernel/ops.ts';
 import { readRecords } from '../../../src/kernel/records.ts';
 import type { Change } from '../../../src/state/change.ts';
@@ -372,33 +370,4 @@ it('the seed of pool ids survives a restart', async () => {
   expect(app.kernel.bpf.text()).toBe(before);
   const other = await running('all');
   expect(other.kernel.bpf.text()).not.toBe(before);
-});
-
-function hostOf(release: string): HostFiles & FolderFiles {
-  const files: Record<string, string> = { osrelease: release, nf_conntrack_count: '0' };
-  const read = (path: string) => files[basename(path)] ?? '1000';
-  return { read, list: () => [], write: () => {} };
-}
-
-it.each([
-  ['6.1.58', ['NFS', 'SMB', 'Ceph']],
-  ['6.18.0', undefined],
-])('a start on Linux %s warns of mounts of ClusterIPs that may hang', async (release, clients) => {
-  const host = hostOf(release);
-  const app = await running('host', { connectTime, host });
-  const told = app.lines.filter(
-    ({ msg }) => msg === 'Mounts of ClusterIPs may hang on this kernel',
-  );
-  expect(told.map((line) => line.clients)).toEqual(clients === undefined ? [] : [clients]);
-  const response = await app.get('metrics', '/fairlead/v1/status');
-  const { connectTime: shown, healthy, remarks } = (await response.json()) as Status;
-  expect([shown.kernelClients, healthy]).toEqual([clients, true]);
-  const remark = expect.stringMatching(/^NFS, SMB, Ceph mounts of ClusterIPs may hang/);
-  expect(remarks).toEqual(clients === undefined ? [] : [remark]);
-});
-
-it('a start does not mention the kernel if connect-time translation is off', async () => {
-  const host = hostOf('6.1.58');
-  const app = await running('off', { connectTime, host });
-  expect(app.logged).not.toContain('Mounts of ClusterIPs may hang on this kernel');
 });
