@@ -135,7 +135,6 @@ export const services: Row = {
         '{{namespace}}/{{service}}:{{port}}, all':
           `topk(10, ${rate('fairlead_service_outcomes_total', byService, '$of, outcome="tried"')}` +
           ` - ${rate('fairlead_service_outcomes_total', byService, '$of, outcome="answered"')})`,
-        'endpoints that accept nothing': 'max(fairlead_endpoints_failing{$of})',
       },
     },
     {

@@ -47,24 +47,9 @@ const servicePort = object({
   endpoints: maybe(list(endpoint), 'If the question named a Service.'),
 });
 
-const failing = object({
-  namespace: field(text),
-  service: field(text),
-  port: field(text),
-  protocol: field(text),
-  family: field(familyName),
-  endpoint: field(text),
-  failed: field(count, 'Connections since it was last seen to accept one.'),
-  reset: field(count, 'Refused ones of these.'),
-});
-
 export const trafficSchema = answer('Traffic', {
   time: field(time),
   items: field(list(servicePort)),
-  failing: field(
-    list(failing),
-    'Endpoints in use that accepted none of their last five or more connections for ten seconds. A hundred, shared fairly between namespaces.',
-  ),
   continue: maybe(text),
 });
 export type Traffic = Infer<typeof trafficSchema>;

@@ -55,24 +55,11 @@ function steps(from: number, to: number, by: number): number[] {
   return Array.from({ length: (to - from) / by + 1 }, (_, i) => from + i * by);
 }
 
-const virtualService = ['protocol', 'virtual_service', 'real_server'] as const;
-
-function ofIPVS(what: string): Row<'counter', (typeof virtualService)[number]> {
-  const help = `${what} of a virtual service or real server; see --ipvs-counters`;
-  return counter(help, ...virtualService);
-}
-
-/** Virtual services and real servers with their own series: each has up to eight. */
-export const ipvsServersMax = 5000;
-
 /** Service ports with their own series: Prometheus keeps each for hours, from each node. */
 export const servicePortsMax = 10_000;
 
 /** Service ports with series of outcomes, and of bytes: to print a series takes 10 µs. */
 export const outcomePortsMax = 1000;
-
-/** Endpoints with series of their own: they come and go, and each would stay for hours. */
-export const failingSeriesMax = 100;
 
 const servicePort = ['ip_family', 'namespace', 'service', 'port', 'protocol'] as const;
 
@@ -158,11 +145,6 @@ export const metricTable = {
     'kind',
     'writers',
   ),
-  fairlead_endpoint_failed_connections: gauge(
-    `Five or more connections to an endpoint since it last accepted one; ${failingSeriesMax} endpoints, shared fairly between namespaces; see --service-metrics`,
-    ...servicePort,
-    'endpoint',
-  ),
   fairlead_endpoint_ejections_total: counter(
     'How often an endpoint was left out because it did not answer; see --failure-detection',
   ),
@@ -172,9 +154,6 @@ export const metricTable = {
     'result',
   ),
   fairlead_endpoint_returns_total: counter('How often such an endpoint got new connections again'),
-  fairlead_endpoints_failing: gauge(
-    'All endpoints that accepted none of their last five or more connections',
-  ),
   fairlead_event_loop_delay_seconds: gauge(
     'Turns of the event loop since the last scrape',
     'percentile',
@@ -192,19 +171,6 @@ export const metricTable = {
     'state',
   ),
   fairlead_healthy: gauge('1 = fairlead status reports no problem of the proxy, 0 = it does'),
-  fairlead_ipvs_connections_total: ofIPVS('Connections'),
-  fairlead_ipvs_in_bytes_total: ofIPVS('Bytes from clients'),
-  fairlead_ipvs_in_packets_total: ofIPVS('Packets from clients'),
-  fairlead_ipvs_metrics_left_out: gauge(
-    `Virtual services and real servers without series, because ${ipvsServersMax} others have them, shared fairly between namespaces; see --ipvs-counters`,
-  ),
-  fairlead_ipvs_out_bytes_total: ofIPVS('Bytes to clients'),
-  fairlead_ipvs_out_packets_total: ofIPVS('Packets to clients'),
-  fairlead_ipvs_real_server_connections: gauge(
-    'Connections that a real server has at present, by state; see --ipvs-counters',
-    ...virtualService,
-    'state',
-  ),
   fairlead_kernel_writes_total: counter(
     'Objects written to the kernel or deleted',
     'ip_family',

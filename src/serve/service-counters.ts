@@ -10,26 +10,26 @@ import type { Kernel } from '../kernel/kernel.ts';
 import type { ModeFacts } from '../modes/mode.ts';
 import type { Count, RefusalReason } from '../modes/traffic-counts.ts';
 import type { Family } from '../net/address.ts';
-import { EndpointFinder } from '../net/endpoint-finder.ts';
-import { type EndpointKey, endpointKey } from '../net/endpoint-list.ts';
-import { parseEndpoint } from '../net/host-port.ts';
 import type { List } from '../net/list.ts';
 import { madeAt } from '../net/made-at.ts';
-import type { Protocol } from '../net/protocol.ts';
 import {
   type FrontendsByFamily,
   type FrontendsInForce,
-  type ProgrammedFamily,
   type Whom,
   whomKey,
 } from '../state/frontends-in-force.ts';
-import type { ServiceFollower } from '../state/store.ts';
-import { forwardingId, forwardingKey, objectKey, type ServicePort } from '../state/types.ts';
+import { objectKey, type ServicePort } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { inTurns, Pacer, type Pause } from '../time/pacer.ts';
 import { RecentResults } from '../time/recent.ts';
-import { type FailingEndpoint, FailingEndpoints, type Outcomes } from './failing-endpoints.ts';
 import { HalfMinutes } from './half-minutes.ts';
+
+/** What became of connections. */
+export interface Outcomes {
+  tried: number;
+  answered: number;
+  reset: number;
+}
 
 /** The counters of one Service port. They only grow while the process runs. */
 export interface ServiceTraffic extends Whom {
@@ -63,8 +63,6 @@ export interface Traffic {
   /** The time when the kernel was read. */
   readonly readAtMs: number;
   readonly services: readonly ServiceTraffic[];
-  /** Endpoints that have accepted none of their last connections, the worst first. */
-  readonly failing: readonly FailingEndpoint[];
   /** Undefined: there was no reading in the minute before. */
   readonly rates?: TrafficRates;
   /** Refused packets in each half minute of the last ten minutes, the oldest first. */
@@ -85,21 +83,12 @@ interface Counted {
         readonly frontends: FrontendsByFamily;
       }
     | undefined;
-  readonly families: readonly ProgrammedFamily[];
   readonly connectionLimits: {
     readonly refusals: { refresh(): Promise<void>; counts(family: Family): readonly Count[] };
   };
   readonly state: {
     service(key: string): { readonly ports: List<ServicePortName> } | undefined;
   };
-  /** Called when other endpoints of a Service than before are failing. */
-  readonly problemIndex: ServiceFollower;
-}
-
-/** The endpoints of a Forwarding that are failing, and its Service. */
-interface FailingOf {
-  readonly service: string;
-  readonly endpoints: readonly string[];
 }
 
 interface Entry extends ServiceTraffic {
@@ -114,8 +103,8 @@ interface Tally extends EndpointTraffic {
   outcomes?: Outcomes;
 }
 
-/** What was counted between two readings, by Service port and endpoint. */
-type News = Map<Entry, Map<string, Outcomes>>;
+/** What was counted between two readings, by Service port. */
+type News = Map<Entry, Outcomes>;
 
 /** A rate over a longer time says nothing of the present. */
 const rateSecondsMax = 60;
@@ -135,9 +124,6 @@ export class ServiceCounters {
     IPv4: new LastCounts(),
     IPv6: new LastCounts(),
   };
-  readonly #failing = new FailingEndpoints();
-  /** Texts of those that were failing at the last reading, by the id of the Forwarding. */
-  #failingIn: ReadonlyMap<string, FailingOf> = new Map();
   /** Since the first reading. */
   #total = { connections: 0, refusals: 0, readAtMs: Number.NEGATIVE_INFINITY };
   /** Connections by `namespace/name` since the reading before. */
@@ -151,14 +137,6 @@ export class ServiceCounters {
     this.#readings = new RecentResults({ clock: agent.clock, keepMs: readAgainMs });
   }
 
-  /**
-   * Endpoints of a Forwarding (`forwardingId`) that have accepted none of their last connections, as
-   * of the last reading.
-   */
-  failingIn(id: string): readonly string[] {
-    return this.#failingIn.get(id)?.endpoints ?? [];
-  }
-
   /** Undefined: the configuration or the mode does not count. */
   read(): Promise<Traffic | undefined> {
     return this.#readings.of('', () => this.#read());
@@ -169,8 +147,6 @@ export class ServiceCounters {
     if (!config.serviceMetrics || mode.trafficCounts === undefined) {
       this.#entries.clear();
       for (const last of Object.values(this.#last)) last.clear();
-      this.#failing.clear();
-      this.#note([]);
       return undefined;
     }
     const readAtMs = clock.now();
@@ -181,14 +157,11 @@ export class ServiceCounters {
     for (const one of Object.values(engine?.frontends ?? {})) await this.#readFamily(mode, one);
     const { pause } = new Pacer(clock);
     await this.#forgetGone(pause);
-    await this.#failing.prune(readAtMs, inUse(this.#agent.families), pause);
-    const failing = this.#failing.known(readAtMs);
-    this.#note(failing);
     const seconds = (readAtMs - before.readAtMs) / 1000;
     const isRecent = seconds > 0 && seconds <= rateSecondsMax;
     if (isRecent) this.#refused.add(this.#total.refusals - before.refusals);
     const refused = this.#refused.read();
-    const answer = { readAtMs, services: [...this.#entries.values()], failing, refused };
+    const answer = { readAtMs, services: [...this.#entries.values()], refused };
     if (!isRecent) return answer;
     const perSecond = (of: 'connections' | 'refusals') => (this.#total[of] - before[of]) / seconds;
     const rates = {
@@ -197,27 +170,6 @@ export class ServiceCounters {
       services: new Map(Array.from(this.#opened, ([key, count]) => [key, count / seconds])),
     };
     return { ...answer, rates };
-  }
-
-  #note(failing: readonly FailingEndpoint[]): void {
-    const before = this.#failingIn;
-    const now = new Map<string, { readonly service: string; readonly endpoints: string[] }>();
-    for (const one of failing) {
-      const entry = this.#entries.get(whomKey(one));
-      if (entry === undefined || !isFault(one, one.reset, entry.outcomes)) continue;
-      const { endpoint, family, namespace, port, protocol, service: name } = one;
-      const key = forwardingKey({ namespace, name, port, protocol: protocol as Protocol });
-      const id = forwardingId(family, key);
-      const own = now.get(id) ?? { service: objectKey(namespace, name), endpoints: [] };
-      own.endpoints.push(endpoint);
-      now.set(id, own);
-    }
-    for (const { endpoints } of now.values()) endpoints.sort();
-    this.#failingIn = now;
-    for (const [id, { service }] of new Map<string, FailingOf>([...before, ...now])) {
-      const [old, next] = [before, now].map((of) => of.get(id)?.endpoints.join());
-      if (old !== next) this.#agent.problemIndex.resolved(service);
-    }
   }
 
   /** Also ports that their Service has no more: their names are a tenant's choice. */
@@ -252,11 +204,10 @@ export class ServiceCounters {
       if (isOf(whom, count)) this.#add(this.#entryOf(whom), count, more, news);
       return whom.namespace;
     };
-    const readAtMs = clock.now();
     // What was read in part may lack the answers to connections that were read.
     const areRulesRead = await mode.trafficCounts?.(kernel, family, pause, counted).then(
-      async () => {
-        await this.#follow(news, readAtMs, pause);
+      () => {
+        for (const [{ outcomes }, more] of news) addOutcomes(outcomes, more);
         return true;
       },
       () => false,
@@ -271,21 +222,6 @@ export class ServiceCounters {
         () => false,
       ));
     if (areRulesRead === true && areMapsRead) last.readingEnded();
-  }
-
-  async #follow(news: News, nowMs: number, pause: Pause): Promise<void> {
-    for (const [entry, endpoints] of news) {
-      for (const [endpoint, outcomes] of endpoints) {
-        entry.outcomes.tried += outcomes.tried;
-        entry.outcomes.answered += outcomes.answered;
-        entry.outcomes.reset += outcomes.reset;
-        const { family, namespace, service, port, protocol } = entry;
-        const whom = { family, namespace, service, port, protocol };
-        this.#failing.note(whom, endpoint, outcomes, nowMs);
-        const rest = pause();
-        if (rest !== undefined) await rest;
-      }
-    }
   }
 
   #entryOf(whom: Whom): Entry {
@@ -306,7 +242,7 @@ export class ServiceCounters {
         const tally = tallyOf(entry, of.endpoint);
         tally.connections += count;
         if (of.isFollowed) addOutcome(tally, 'tried', count);
-        if (of.isFollowed && more > 0) newsOf(news, entry, of.endpoint).tried += more;
+        if (of.isFollowed && more > 0) newsOf(news, entry).tried += more;
         return;
       }
       case 'answers':
@@ -314,7 +250,7 @@ export class ServiceCounters {
         if (!of.isFollowed) return;
         const outcome = of.kind === 'answers' ? 'answered' : 'reset';
         addOutcome(tallyOf(entry, of.endpoint), outcome, count);
-        if (more > 0) newsOf(news, entry, of.endpoint)[outcome] += more;
+        if (more > 0) newsOf(news, entry)[outcome] += more;
         return;
       }
       case 'refusals':
@@ -367,18 +303,6 @@ function isOf({ service }: Whom, { of }: Count): boolean {
   return service !== '' || (of.kind === 'refusals' && of.reason === 'no_such_service');
 }
 
-/**
- * Whether an endpoint without answers has a fault: some protocols of UDP have none. `reset`: how
- * often it refused. `answered`: what other endpoints of the port have answered.
- */
-export function isFault(
-  { protocol }: Pick<Whom, 'protocol'>,
-  reset: number,
-  { answered }: Pick<Outcomes, 'answered'>,
-): boolean {
-  return protocol !== 'UDP' || reset > 0 || answered > 0;
-}
-
 function add<K>(to: Map<K, number>, key: K, count: number): void {
   to.set(key, (to.get(key) ?? 0) + count);
 }
@@ -396,31 +320,12 @@ function addOutcome(tally: Tally, outcome: keyof Outcomes, count: number): void 
   tally.outcomes[outcome] += count;
 }
 
-function newsOf(news: News, entry: Entry, endpoint: string): Outcomes {
-  const endpoints = madeAt(news, entry, () => new Map<string, Outcomes>());
-  return madeAt(endpoints, endpoint, noOutcomes);
+function addOutcomes(to: Outcomes, more: Readonly<Outcomes>): void {
+  to.tried += more.tried;
+  to.answered += more.answered;
+  to.reset += more.reset;
 }
 
-/** Whether connections of a Service port may be sent to an endpoint. */
-function inUse(families: readonly ProgrammedFamily[]): (one: FailingEndpoint) => boolean {
-  const finders = new Map<string, readonly EndpointFinder[]>();
-  return ({ endpoint, family, namespace, port, protocol, service: name }) => {
-    const key = forwardingKey({ namespace, name, port, protocol: protocol as Protocol });
-    const id = forwardingId(family, key);
-    const known = madeAt(finders, id, () => {
-      const forwarding = families.find((one) => one.family === family)?.inForce.get(key);
-      const lists = forwarding === undefined ? [] : [forwarding.cluster, forwarding.local];
-      return [...new Set(lists)].map((list) => new EndpointFinder(list));
-    });
-    const wanted = keyOfText(family, endpoint);
-    return wanted !== undefined && known.some((finder) => finder.has(wanted));
-  };
-}
-
-/** The key of `10.244.0.5:8080` or `[2001:db8::5]:8080`. */
-function keyOfText(family: Family, endpoint: string): EndpointKey | undefined {
-  const parsed = parseEndpoint(endpoint);
-  if (parsed === undefined || parsed.address.family !== family) return undefined;
-  const { address, port } = parsed;
-  return endpointKey(family, Uint8Array.of(...address.bytes, port >> 8, port & 0xff), 0);
+function newsOf(news: News, entry: Entry): Outcomes {
+  return madeAt(news, entry, noOutcomes);
 }

@@ -55,8 +55,6 @@ const traffic: ServiceTraffic = {
   outcomes: { tried: 7, answered: 2, reset: 5 },
 };
 
-const failing = [{ ...traffic, endpoint: '10.244.0.5:8080', failed: 5, reset: 5 }];
-
 /** Counters without a series until something happens: it does. */
 function happen({ app: { metrics } }: Running): void {
   const { lifecycle, conntrack } = metrics;
@@ -112,8 +110,6 @@ beforeAll(async () => {
     'service_refusals_total',
     'service_metrics_left_out',
     'service_outcomes_total',
-    'endpoint_failed_connections',
-    'endpoints_failing',
   ];
   for (const name of [
     ...silent,
@@ -123,7 +119,7 @@ beforeAll(async () => {
   ]) {
     registry.removeSingleMetric(`fairlead_${name}`);
   }
-  const read = async () => ({ readAtMs: 0, services: [traffic], failing });
+  const read = async () => ({ readAtMs: 0, services: [traffic] });
   serviceMetrics(registry, { counters: { read } });
   conntrackTableMetrics(registry, { host: { read: (path) => tracking[path], list: () => [] } });
   running.source.say(...web);

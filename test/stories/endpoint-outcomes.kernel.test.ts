@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { clusterIp, FAMILIES, type Family, NODE_IP, POD_A_IP, POD_B_IP } from '../lab/addresses.ts';
+import { clusterIp, FAMILIES, type Family, NODE_IP, POD_A_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
 import type { Outcome } from '../lab/outcome.ts';
@@ -127,29 +127,6 @@ describe.each(FAMILIES)('%s', (family) => {
     expect(await outcomes(proxy, family)).toEqual({ open: 'tried 1, answered 1, reset 0' });
     await proxy.stop();
   });
-});
-
-test('an endpoint that accepts nothing is named, until it accepts a connection', async () => {
-  const proxy = await start('nftables');
-  await connect('client', 'IPv4', 11, 6);
-  const lines = async (start: string) =>
-    (await proxy.metrics()).split('\n').filter((line) => line.startsWith(start));
-  const named = () => lines('fairlead_endpoint_failed_connections{');
-  const troubled = () => lines('fairlead_services_with_problems{reason="endpoint_silent"}');
-  expect(await named()).toEqual([]);
-  // Until then an answer may still be on its way.
-  await proxy.skip(10_500);
-  const [line, ...others] = await named();
-  expect(await troubled()).toEqual([expect.stringMatching(/ 1$/)]);
-  expect(others).toEqual([]);
-  expect(line).toMatch(/service="closed".*endpoint="10\.244\.1\.3:8080"\} 6$/);
-  await lab.actors['pod-b'].listen('TCP', POD_B_IP.IPv4, 8080);
-  expect(await connect('client', 'IPv4', 11, 1)).toEqual(['answered']);
-  // Counts are read again after 2 s, and metrics share the checks of 5 s.
-  await proxy.skip(5100);
-  expect(await named()).toEqual([]);
-  expect(await troubled()).toEqual([expect.stringMatching(/ 0$/)]);
-  await proxy.stop();
 });
 
 test('a mode that sees no answers says nothing of them', async () => {

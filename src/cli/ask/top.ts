@@ -1,6 +1,5 @@
 /** `fairlead top`: connections per second by Service and endpoint, and refusals by reason, live. */
 import type { Traffic } from '../../ask/traffic.ts';
-import { counted } from '../../ask/words.ts';
 import { columnsText } from '../../serve/text.ts';
 import type { Given, Io, Run } from '../command.ts';
 import { exitCodes, UsageError } from '../errors.ts';
@@ -10,7 +9,6 @@ import { namespaceOf, readServiceName } from './names.ts';
 import { serverOf } from './server.ts';
 
 type Outcomes = NonNullable<ItemRate['endpoints']>[number]['outcomes'];
-type Failing = Traffic['failing'][number];
 
 interface TopOptions {
   readonly server: string;
@@ -91,7 +89,7 @@ function printRates(rates: Rates, { asJson, headings }: TopOptions, { stdout }: 
   stdout.redraw(stdout.isTTY ? text : `${text}\n`);
 }
 
-function print({ failing, items, time }: Rates, rowsMax: number, headings: boolean): string {
+function print({ items, time }: Rates, rowsMax: number, headings: boolean): string {
   const opened = items.reduce((sum, item) => sum + item.connectionsPerSecond, 0);
   const refused = items.reduce((sum, item) => sum + refusalsPerSecond(item), 0);
   const head = `${time}  ${rate(opened)} connections/s, ${rate(refused)} packets refused/s\n`;
@@ -102,24 +100,7 @@ function print({ failing, items, time }: Rates, rowsMax: number, headings: boole
     head,
     columnsText([...(headings ? [titlesOf(items[0]!)] : []), ...rows.slice(0, rowsMax)]),
     rest > 0 ? `and ${rest} more\n` : '',
-    ...failing.slice(0, failingShown).map(failingLine),
-    failing.length > failingShown ? `and ${failing.length - failingShown} more endpoints\n` : '',
   ].join('');
-}
-
-const failingShown = 5;
-
-/** An endpoint that accepts nothing. */
-function failingLine({ endpoint, failed, namespace, reset, service }: Failing): string {
-  const refused = Math.min(reset, failed);
-  const how = [
-    ...(refused > 0 ? [`${refused} refused`] : []),
-    ...(failed > refused ? [`${failed - refused} unanswered`] : []),
-  ];
-  return (
-    `${namespace}/${service}: ${endpoint} has accepted none of its last ` +
-    `${counted(failed, 'connection')} (${how.join(', ')})\n`
-  );
 }
 
 function isBusy(item: ItemRate): boolean {
@@ -180,7 +161,6 @@ interface Rates {
   /** The time between the two readings. */
   readonly seconds: number;
   readonly items: readonly ItemRate[];
-  readonly failing: Traffic['failing'];
 }
 
 interface ItemRate extends Omit<Item, 'refusals' | 'endpoints'> {
@@ -202,7 +182,7 @@ export function ratesOf(before: Traffic, after: Traffic, sort: Sort): Rates | un
   if (seconds <= 0) return undefined;
   const earlier = new Map(before.items.map((item) => [keyOf(item), item]));
   const items = after.items.map((item) => rateOf(earlier.get(keyOf(item)), item, seconds));
-  return { time: after.time, seconds, items: items.sort(orders[sort]), failing: after.failing };
+  return { time: after.time, seconds, items: items.sort(orders[sort]) };
 }
 
 function refusalsPerSecond({ refusals }: ItemRate): number {

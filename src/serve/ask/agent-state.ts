@@ -101,7 +101,7 @@ export interface AgentState {
   /** Undefined until an engine runs. */
   readonly engine: RunningEngine | undefined;
   /** Connections and refusals by Service, if they are counted. */
-  readonly counters: Pick<ServiceCounters, 'failingIn' | 'read'>;
+  readonly counters: Pick<ServiceCounters, 'read'>;
   readonly kernel: KernelReader;
   readonly conntrack: Pick<Conntrack, 'dump'>;
   /** Reads how full connection tracking is. Absent if this process does not manage sysctls. */

@@ -100,21 +100,16 @@ function namesOf(all: readonly string[]): string {
 /** Endpoints of a port that answer no connections, by failure detection or as the kernel counts. */
 export function silentProblems(
   {
-    counters,
     failureDetection,
     state,
     unanswered,
-  }: Pick<AgentState, 'counters' | 'failureDetection' | 'state' | 'unanswered'>,
+  }: Pick<AgentState, 'failureDetection' | 'state' | 'unanswered'>,
   { forwarding, port }: Seen,
 ): Problem[] {
   const { family, key, servicePort } = forwarding;
   const id = forwardingId(family, key);
   const since = unanswered.of(id);
-  const silent = new Set([
-    ...failureDetection.silentIn(family, key),
-    ...counters.failingIn(id),
-    ...since.keys(),
-  ]);
+  const silent = new Set([...failureDetection.silentIn(family, key), ...since.keys()]);
   if (silent.size === 0) return [];
   const text = () => {
     const of = formatPortName(port.name, port.protocol);

@@ -6,7 +6,7 @@
 import { type ProblemReason, reasonNames } from '../../ask/problem-reasons.ts';
 import { families } from '../../net/address.ts';
 import { serviceKey } from '../../state/types.ts';
-import { RecentResults, waitedAtMost } from '../../time/recent.ts';
+import { RecentResults } from '../../time/recent.ts';
 import type { AgentState } from './agent-state.ts';
 import { answerPacer, readingPatienceMs } from './answer-pacer.ts';
 import { look } from './look.ts';
@@ -99,7 +99,7 @@ export class ProblemIndex implements KnownProblems {
   }
 
   async #catchUp(): Promise<void> {
-    const { connectionLimits, counters, foreignRules, machine, sliceSurvey, state } = this.#known;
+    const { connectionLimits, foreignRules, machine, sliceSurvey, state } = this.#known;
     const { secondProxy, stoppedClients, takenNodePorts, unanswered, unrouted } = this.#known;
     if (this.#known.engine === undefined) return;
     const isFirst = this.#surroundings === undefined;
@@ -110,7 +110,6 @@ export class ProblemIndex implements KnownProblems {
       unrouted.refresh(patienceMs).then(() => machine.refresh()),
       ...[secondProxy, sliceSurvey, takenNodePorts, unanswered].map((one) => one.refresh()),
       connectionLimits.refusals.refresh(),
-      waitedAtMost(readingPatienceMs, counters.read()),
     ]);
     for (const key of this.#having('flapping')) this.#unchecked.add(key);
     const surroundings = [

@@ -30,13 +30,15 @@ import { eachEntry } from '../../modes/nft-table/traffic.ts';
 import type { Family } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import type { Clock } from '../../time/clock.ts';
-import { failedLeast } from '../failing-endpoints.ts';
 import { answerPacer } from './answer-pacer.ts';
 
 export interface BesideRules {
   /** One transaction of another table of ours, which no audit takes for a change by others. */
   applyBeside(ops: Uint8Array): Promise<ApplyResult>;
 }
+
+/** Fewer connections without an answer say nothing: a client may have given up. */
+export const failedLeast = 5;
 
 interface Known {
   readonly clock: Pick<Clock, 'after' | 'now' | 'turn'>;

@@ -38,7 +38,6 @@ export type ProblemFacts = Pick<
   AgentState,
   | 'clock'
   | 'connectionLimits'
-  | 'counters'
   | 'engine'
   | 'eventHistory'
   | 'failureDetection'

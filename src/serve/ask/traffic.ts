@@ -2,8 +2,7 @@
 
 import { apiVersion } from '../../ask/paths.ts';
 import type { Traffic } from '../../ask/traffic.ts';
-import type { Outcomes } from '../failing-endpoints.ts';
-import type { EndpointTraffic, ServiceTraffic } from '../service-counters.ts';
+import type { EndpointTraffic, Outcomes, ServiceTraffic } from '../service-counters.ts';
 import type { AgentState } from './agent-state.ts';
 import { answerPacer } from './answer-pacer.ts';
 import { timeOf } from './port-state.ts';
@@ -11,7 +10,6 @@ import { numberOf, Refusal } from './refusal.ts';
 import { checkServed } from './service-names.ts';
 
 const limits = { standard: 500, most: 1000 };
-const failingMax = 100;
 const most = Number.MAX_SAFE_INTEGER;
 
 /**
@@ -26,9 +24,7 @@ export async function trafficOf(agent: AgentState, query: URLSearchParams): Prom
   const pacer = answerPacer(agent);
   const items: Traffic['items'][number][] = [];
   const time = timeOf(clock, known.readAtMs);
-  const wanted = known.failing.filter((one) => isWanted(one, query));
-  const failing = wanted.slice(0, failingMax);
-  const head = { apiVersion, kind: 'Traffic', time, failing } as const;
+  const head = { apiVersion, kind: 'Traffic', time } as const;
   for (let i = first - 1; i < known.services.length; i += 1) {
     if (pacer.due) await pacer.rest();
     const one = known.services[i]!;

@@ -21,9 +21,8 @@ import type { ServiceFollower } from '../../state/store.ts';
 import { type Forwarding, forwardingId, serviceKey } from '../../state/types.ts';
 import type { Clock } from '../../time/clock.ts';
 import { inTurns } from '../../time/pacer.ts';
-import { failedLeast } from '../failing-endpoints.ts';
 import { answerPacer, type Refresh, refreshing } from './answer-pacer.ts';
-import { type BesideRules, RefusedConnections } from './refused.ts';
+import { type BesideRules, failedLeast, RefusedConnections } from './refused.ts';
 
 interface Known {
   readonly clock: Pick<Clock, 'after' | 'now' | 'turn' | 'wallMs'>;

@@ -46,14 +46,10 @@ function ofConntrack({ conntrack }: Status): Tile[] {
 
 function ofTraffic(traffic: Traffic | undefined): Tile[] {
   if (traffic === undefined) return [];
-  const { failing, rates } = traffic;
+  const { rates } = traffic;
   return [
     { name: 'connections a second', value: aSecond(rates?.connections), href: '/#services' },
     { name: 'refused a second', value: aSecond(rates?.refusals), href: '/#lately' },
-    {
-      ...{ name: 'endpoints accept nothing', value: grouped(failing.length) },
-      ...{ isBad: failing.length > 0, href: '/#problems' },
-    },
   ];
 }
 

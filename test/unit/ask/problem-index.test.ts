@@ -13,7 +13,6 @@ function indexOf(
 ): ProblemIndex {
   return new ProblemIndex({
     clock,
-    counters: { read: async () => undefined },
     engine: { families: [] },
     failureDetection: undefined,
     foreignRules,

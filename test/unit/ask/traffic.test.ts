@@ -23,7 +23,7 @@ function agentStateOf(
   serviceMetrics = false,
 ): AgentState {
   const clock = new ToyClock();
-  const read = async () => services && { readAtMs: clock.now(), services, failing: [] };
+  const read = async () => services && { readAtMs: clock.now(), services };
   const state = { service: () => undefined, serviceKeys: () => ['ns/web'], unserved: new Map() };
   const serviceBytes = { bytesOf: () => undefined };
   const parts = { clock, state, counters: { read }, config: { serviceMetrics }, serviceBytes };

@@ -11,6 +11,6 @@ export function item(service: string, connections: number, refused = 0): Traffic
 
 /** `time` is `10:00:00`. */
 export function reading(time: string, items: Traffic['items']): Traffic {
-  const head = { apiVersion: 'fairlead/v1', kind: 'Traffic', failing: [] } as const;
+  const head = { apiVersion: 'fairlead/v1', kind: 'Traffic' } as const;
   return { ...head, time: `2026-01-01T${time}.000Z`, items };
 }

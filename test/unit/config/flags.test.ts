@@ -77,14 +77,14 @@ describe('the parser of flags', () => {
   });
 
   test('reads settings that only flags give', () => {
-    const given = ['--own-tables=false', '--ipvs-counters', '--ignore-other-instance'];
+    const given = ['--own-tables=false', '--ignore-other-instance'];
     const read = (...flags: string[]) => {
-      const { ignoreOtherInstance, ipvs, ownTables } = configOf(load(flags));
-      return [ownTables, ipvs.counters, ignoreOtherInstance];
+      const { ignoreOtherInstance, ownTables } = configOf(load(flags));
+      return [ownTables, ignoreOtherInstance];
     };
     expect([read(), read(...given)]).toEqual([
-      [true, false, false],
-      [false, true, true],
+      [true, false],
+      [false, true],
     ]);
   });
 

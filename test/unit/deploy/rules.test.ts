@@ -51,7 +51,7 @@ it('alert rules keep the labels of the cluster, and of the node if they are abou
     'by (cluster, job)',
     'on (cluster, job)',
     'by (cluster, job, reason)',
-    'by (cluster, job, ip_family, namespace, service, port, protocol, endpoint)',
+    'by (cluster, job, ip_family, namespace, service, port)',
   ];
   const incomplete = groupings.filter(
     (text) => !/cluster, job, node, instance/.test(text) && !ofNoNode.includes(text),

@@ -80,7 +80,7 @@ describe('metrics', () => {
   });
 
   it.each(modeNames)('that the program has in mode %s are documented', async (mode) => {
-    const app = await started('--manifests=/anywhere', '--ipvs-counters');
+    const app = await started('--manifests=/anywhere');
     app.source.say(...web);
     app.source.listed(...resources);
     await quiet();

@@ -4,13 +4,10 @@ import type { Kernel } from '../../../src/kernel/kernel.ts';
 import type { ModeFacts } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import type { Count } from '../../../src/modes/traffic-counts.ts';
-import type { Family } from '../../../src/net/address.ts';
-import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import type { Protocol } from '../../../src/net/protocol.ts';
 import { serviceMetrics } from '../../../src/serve/collectors.ts';
 import { servicePortsMax } from '../../../src/serve/metric-table.ts';
-import { isFault, readingsKept, ServiceCounters } from '../../../src/serve/service-counters.ts';
-import { forwardingId } from '../../../src/state/types.ts';
+import { readingsKept, ServiceCounters } from '../../../src/serve/service-counters.ts';
 import { all, byFrontend, clusterIP, forwarding, pool } from '../modes/nftables/forwardings.ts';
 import { address } from '../state/build.ts';
 import { ToyClock } from '../sync/double.ts';
@@ -21,10 +18,8 @@ const shop = forwarding('shop', pool(1), { frontends: [clusterIP('10.96.0.2')] }
 /** A kernel that has counted, and who asks. */
 class Node {
   counts: Count[] = [];
-  family: Family = 'IPv4';
   inForce = all(web, shop);
   readonly gone = new Set<string>();
-  readonly noticed: string[] = [];
   /** Of each Service. */
   ports: { readonly name: string; readonly protocol: Protocol }[] = [{ name: '', protocol: 'TCP' }];
   readonly clock = new ToyClock();
@@ -37,16 +32,11 @@ class Node {
   readonly state = {
     service: (key: string) => (this.gone.has(key) ? undefined : { ports: this.ports }),
   };
-  readonly problemIndex = { resolved: (service: string) => void this.noticed.push(service) };
   readonly connectionLimits = { refusals: { counts: () => [], refresh: async () => {} } };
   readonly counters = new ServiceCounters(this);
 
   get engine() {
-    return { connectTime: undefined, frontends: byFrontend(this.inForce, this.family) };
-  }
-
-  get families() {
-    return [{ family: this.family, inForce: this.inForce }];
+    return { connectTime: undefined, frontends: byFrontend(this.inForce) };
   }
 
   /** What each Service has had, once what was read is no longer kept. */
@@ -212,137 +202,43 @@ function outcomes(tried: number, answered: number, resets: number, at: string): 
   });
 }
 
-describe('endpoints that accept no connection', () => {
-  const listed = forwarding('web', pool(1), { frontends: [clusterIP('10.96.0.1')] });
-  const own = listed.cluster.text(0);
+describe('outcomes of connections to endpoints', () => {
+  const own = web.cluster.text(0);
 
-  async function failing(node: Node, waitMs: number): Promise<readonly string[]> {
-    await node.clock.pass(waitMs);
-    const traffic = await node.counters.read();
-    return traffic!.failing.map(({ endpoint: at, failed, reset }) => `${at} ${failed} ${reset}`);
+  async function read(node: Node, counts: Count[]) {
+    node.counts = counts;
+    await node.clock.pass(2000);
+    const [only] = (await node.counters.read())!.services;
+    return { ...only!.outcomes, ofEndpoint: only!.endpoints.get(own) };
   }
 
-  it('are reported after five connections and ten seconds, until they accept one', async () => {
+  it('add up by Service port, and by endpoint are those that the kernel has', async () => {
     const node = new Node();
-    node.counts = outcomes(4, 0, 0, own);
-    expect(await failing(node, 2000)).toEqual([]);
-    expect(await failing(node, 20_000)).toEqual([]);
-    node.counts = outcomes(7, 0, 6, own);
-    expect(await failing(node, 2000)).toEqual([`${own} 7 6`]);
-    node.counts = outcomes(8, 1, 6, own);
-    expect(await failing(node, 2000)).toEqual([]);
-    node.counts = outcomes(9, 1, 7, own);
-    expect(await failing(node, 20_000)).toEqual([]);
-    node.counts = outcomes(13, 1, 7, own);
-    expect(await failing(node, 20_000)).toEqual([`${own} 5 1`]);
+    await read(node, outcomes(4, 3, 2, own));
+    const ofEndpoint = { connections: 3, outcomes: { tried: 3, answered: 2, reset: 0 } };
+    const sums = { tried: 7, answered: 5, reset: 2 };
+    expect(await read(node, outcomes(3, 2, 0, own))).toEqual({ ...sums, ofEndpoint });
+    const more = { tried: 12, answered: 7, reset: 3, ofEndpoint: undefined };
+    expect(await read(node, outcomes(5, 2, 1, '10.9.9.9:1'))).toEqual(more);
   });
 
-  it('are known by their Service port, and it is reported when they change', async () => {
+  it('are not of connections that are not followed, as answers may be missing', async () => {
     const node = new Node();
-    const id = forwardingId('IPv4', listed.key);
-    node.counts = outcomes(9, 0, 0, own);
-    await failing(node, 2000);
-    expect([node.counters.failingIn(id), node.noticed]).toEqual([[], []]);
-    await failing(node, 20_000);
-    await failing(node, 2000);
-    expect([node.counters.failingIn(id), node.noticed]).toEqual([[own], ['ns/web']]);
-    node.counts = outcomes(10, 1, 0, own);
-    await failing(node, 2000);
-    expect([node.counters.failingIn(id), node.noticed]).toEqual([[], ['ns/web', 'ns/web']]);
-    node.counts = outcomes(20, 1, 0, own);
-    await failing(node, 20_000);
-    await failing(node, 20_000);
-    node.config = { serviceMetrics: false };
-    await node.clock.pass(2000);
-    expect([await node.counters.read(), node.counters.failingIn(id)]).toEqual([undefined, []]);
-  });
-
-  it.each([
-    ['TCP', 0, 0, true],
-    ['UDP', 0, 0, false],
-    ['UDP', 1, 0, true],
-    ['UDP', 0, 1, true],
-  ])(
-    'have a fault, of %s, after %i refusals and %i answers of others: %s',
-    (protocol, reset, answered, is) => {
-      expect(isFault({ protocol }, reset, { answered })).toBe(is);
-    },
-  );
-
-  it('are forgotten when they are endpoints no longer, or have no connections', async () => {
-    const node = new Node();
-    node.counts = [...outcomes(9, 0, 9, own), ...outcomes(9, 0, 9, '10.9.9.9:1')];
-    await failing(node, 2000);
-    expect(await failing(node, 20_000)).toEqual([`${own} 9 9`]);
-    expect(await failing(node, 600_000)).toEqual([]);
-  });
-
-  it('are looked for in steps, in lists of whatever length', async () => {
-    const node = new Node();
-    const ports = Array.from({ length: 100 }, (_, i) => {
-      const servicePort = { ...web.servicePort, port: `p${i}` };
-      const at = { ...clusterIP('10.96.0.1'), port: i + 1 };
-      return forwarding('web', pool(1, 2), { frontends: [at], servicePort });
-    });
-    node.inForce = all(...ports);
-    node.ports = ports.map(({ servicePort }) => ({ name: servicePort.port, protocol: 'TCP' }));
-    node.counts = ports.flatMap((_, i) => {
-      const destination = { address: address('10.96.0.1'), port: i + 1, protocol: 'TCP' } as const;
-      return outcomes(9, 0, 0, own).map((one) => ({ ...one, id: `${one.id} ${i}`, destination }));
-    });
-    await failing(node, 2000);
-    let turns = 0;
-    let nowMs = node.clock.now() + 20_000;
-    node.clock.now = () => (nowMs += 0.1);
-    node.clock.turn = async () => {
-      turns += 1;
-    };
-    expect(await failing(node, 0)).toHaveLength(100);
-    expect(turns).toBeGreaterThan(2);
-  });
-
-  it('of IPv6 are those of the list, too', async () => {
-    const node = new Node();
-    const at = EndpointList.of('IPv6', [{ address: address('2001:db8::5').bytes, port: 80 }]);
-    const frontends = [clusterIP('fd00::1')];
-    const none = EndpointList.empty.IPv6;
-    const one = forwarding('web', at, { family: 'IPv6', frontends, local: none, hairpin: none });
-    node.inForce = all(one);
-    node.family = 'IPv6';
-    const destination = { address: address('fd00::1'), port: 80, protocol: 'TCP' } as const;
-    node.counts = outcomes(9, 0, 0, at.text(0)).map((count) => ({ ...count, destination }));
-    await failing(node, 2000);
-    expect(await failing(node, 20_000)).toEqual(['[2001:db8::5]:80 9 0']);
-  });
-
-  it('are not those whose connections are not followed', async () => {
-    const node = new Node();
-    const [{ of: _, ...tried }] = outcomes(9, 0, 0, own) as [Count];
-    node.counts = [{ ...tried, of: { kind: 'endpoint', endpoint: own } }];
-    await failing(node, 2000);
-    expect(await failing(node, 20_000)).toEqual([]);
-    const { services } = (await node.counters.read())!;
-    expect(services[0]!.endpoints.get(own)).toEqual({ connections: 9 });
-  });
-
-  it('are not those whose answers may be missing', async () => {
-    const node = new Node();
-    const counted = async (isFollowed: boolean, ...counts: [number, number, number]) => {
-      node.counts = outcomes(...counts, own).map((one) => {
+    const counted = (isFollowed: boolean, ...counts: [number, number, number]) => {
+      const found = outcomes(...counts, own).map((one) => {
         return { ...one, of: { ...one.of, isFollowed } } as Count;
       });
-      return failing(node, 20_000);
+      return read(node, found);
     };
-    await counted(false, 9, 0, 0);
-    expect(await counted(false, 9, 3, 2)).toEqual([]);
-    const { services } = (await node.counters.read())!;
-    expect(services[0]!.endpoints.get(own)).toEqual({ connections: 9 });
-    expect(await counted(true, 9, 3, 2)).toEqual([]);
-    const { outcomes: all } = (await node.counters.read())!.services[0]!;
-    expect(all).toEqual({ tried: 0, answered: 0, reset: 0 });
+    const none = { tried: 0, answered: 0, reset: 0 };
+    const ofEndpoint = { connections: 9 };
+    expect(await counted(false, 9, 0, 0)).toEqual({ ...none, ofEndpoint });
+    expect(await counted(false, 9, 3, 2)).toEqual({ ...none, ofEndpoint });
+    const known = { ...ofEndpoint, outcomes: { tried: 9, answered: 3, reset: 2 } };
+    expect(await counted(true, 9, 3, 2)).toEqual({ ...none, ofEndpoint: known });
   });
 
-  it('are not those whose answers could not be read', async () => {
+  it('are not of a reading in which answers could not be read', async () => {
     const node = new Node();
     node.mode = {
       ...nftablesMode,
@@ -351,8 +247,7 @@ describe('endpoints that accept no connection', () => {
         throw new Error('the dump was interrupted');
       },
     };
-    await failing(node, 2000);
-    expect(await failing(node, 20_000)).toEqual([]);
+    expect(await read(node, [])).toMatchObject({ tried: 0, answered: 0, reset: 0 });
   });
 });
 
@@ -370,17 +265,9 @@ it('the number of series by Service is bounded, and the omitted ones are counted
   const services = Array.from({ length: servicePortsMax + 7 }, (_, i) => {
     return { ...one, ...none, service: `s${i}` };
   });
-  const failing = Array.from({ length: 107 }, (_, i) => {
-    return { ...one, service: 'web', endpoint: `10.244.0.${i}:80`, failed: 5, reset: 0 };
-  });
-  serviceMetrics(registry, {
-    counters: { read: async () => ({ readAtMs: 0, services, failing }) },
-  });
+  serviceMetrics(registry, { counters: { read: async () => ({ readAtMs: 0, services }) } });
   const lines = (await registry.metrics()).split('\n');
   const series = lines.filter((line) => line.startsWith('fairlead_service_connections_total{'));
   expect(series).toHaveLength(servicePortsMax);
   expect(lines).toContain('fairlead_service_metrics_left_out 7');
-  const named = lines.filter((line) => line.startsWith('fairlead_endpoint_failed_connections{'));
-  expect(named).toHaveLength(100);
-  expect(lines).toContain('fairlead_endpoints_failing 107');
 });

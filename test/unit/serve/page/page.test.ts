@@ -114,7 +114,7 @@ describe('the list of Services on the page', () => {
     await withMany(2);
     const answer = await app.get('metrics', '/fairlead/v1/services');
     const list = (await answer.json()) as ServiceList;
-    const traffic = { readAtMs: 0, services: [], failing: [] };
+    const traffic = { readAtMs: 0, services: [] };
     const services = new Map([['ns/web-1', 12.34]]);
     const rates = { connections: 12.34, refusals: 0, services };
     const shown = (counted?: Traffic) => {
