@@ -26,7 +26,6 @@ import { annotationsPage } from './annotations-page.ts';
 import { apiPage } from './api-page.ts';
 import { chartPages } from './chart-docs.ts';
 import { dashboard } from './dashboard/index.ts';
-import { defectsPage } from './defects-page.ts';
 import { figureTable, runTable, withResults } from './figures.ts';
 import { howItWorksSvg } from './how-it-works.ts';
 import { logPage } from './log-page.ts';
@@ -254,7 +253,6 @@ export const pages: Readonly<Record<string, () => string>> = {
   'docs/metrics.md': metricsPage,
   'docs/api.md': apiPage,
   'docs/fairlead.8': manPage,
-  'docs/internals/simulation-defects.md': defectsPage,
   'docs/how-it-works.svg': howItWorksSvg,
   'docs/one-change.svg': oneChangeSvg,
   'docs/migrating.md': () => withSections('docs/migrating.md', { modes: modeTable() }),

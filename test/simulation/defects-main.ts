@@ -3,8 +3,7 @@
  * `node test/simulation/defects-main.ts [PART OF A NAME]`; `--missing`: only those that no seed is
  * recorded of. A seed that has a finding without the defect, too, shows nothing. Exits with 1 if
  * one was not found within ten minutes of processor time, or within `--seconds`. `--write` records
- * how each was found, for the table that scripts/docs.ts makes; the seed that is recorded is tried
- * first.
+ * in defects-found.json how each was found; the seed that is recorded is tried first.
  */
 import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
