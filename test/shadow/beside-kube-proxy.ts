@@ -25,7 +25,7 @@ import { type Plant, plants } from './plants.ts';
 const { RECORD: directory, SERVICES: count = '2000' } = process.env;
 const services =
   directory === undefined ? Array.from({ length: Number(count) }, (_, i) => i) : recordedServices;
-const plantsWanted = Math.min(50, Math.ceil(services.length / 2.5));
+const plantsWanted = Math.min(50, Math.floor(services.length / 3));
 const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 const namespace = { name: `fairlead-shadow-${process.pid}` };
 

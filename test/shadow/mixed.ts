@@ -47,7 +47,7 @@ function node(): Raw {
 
 /** Services that have each trait, and suit each kind of plant: `recorded` is of these. */
 export const recordedServices: readonly number[] = [
-  0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 17, 18, 20, 22, 24, 25, 32, 33, 36, 37,
+  0, 1, 2, 3, 4, 6, 10, 11, 15, 16, 18, 22, 24, 32, 33, 36, 37,
 ];
 
 /** These Services with their slices, which are the same at each call. */

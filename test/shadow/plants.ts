@@ -95,12 +95,12 @@ const kinds: readonly Kind[] = [
   },
 ];
 
-/** The first `count` plants in a cluster of these mixed Services, of each kind in its turn. */
-export function plants(services: Iterable<number>, count: number): Plant[] {
+/** Plants in a cluster of these mixed Services, of each kind in its turn, from the first one on. */
+export function plants(services: Iterable<number>, count: number, firstKind = 0): Plant[] {
   const found: Plant[] = [];
   for (const i of services) {
     if (found.length === count) break;
-    const plant = isPlain(i) && plantAt(i, kinds[found.length % kinds.length]!);
+    const plant = isPlain(i) && plantAt(i, kinds[(firstKind + found.length) % kinds.length]!);
     if (plant) found.push(plant);
   }
   return found;
