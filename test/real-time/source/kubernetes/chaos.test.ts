@@ -77,25 +77,6 @@ describe('KubernetesSource with a faulty server', () => {
     expect(server.count('services', 'watch')).toBe(0);
   });
 
-  it('ignores old events, and continues from the newest', async () => {
-    const server = await startCluster();
-    const { sink, converged } = startSource(server);
-    await converged();
-    for (let i = 0; i < 6; i += 1) change(server, i % 3);
-    server.store.delete('endpointslices', 'shop/s5-1');
-    change(server, 4);
-    await converged();
-    const { length } = sink.changes;
-    // Earlier states of three slices, and one that has gone since.
-    expect(server.disturb('endpointslices', 'old')).toBe(1);
-    server.disturb('endpointslices', 'end');
-    await until('asked again', () => server.count('endpointslices', 'watch') > 0);
-    change(server, 7);
-    await converged();
-    expect(sink.changes.slice(length).map(({ kind }) => kind)).toEqual(['slice']);
-    expect(server.count('endpointslices', 'streaming-list')).toBe(1);
-  });
-
   it('reads its token again if the old one is rejected', async () => {
     const server = await startCluster();
     server.token = 'one';

@@ -99,29 +99,6 @@ describe.each([
     );
   });
 
-  it.each([
-    ['at our position', first + 100, 'lost'],
-    ['ahead of our position', first + 200, 'lost'],
-    ['at our position', first + 100, 'kept'],
-    ['ahead of our position', first + 200, 'kept'],
-  ])(
-    'are found by a comparison if the server is %s: %d, connections are %s',
-    async (_where, version, connections) => {
-      const server = await startServer();
-      const timing = { compareMinMs: 20, compareMaxMs: 40, compareShareMax: 1 };
-      const { converged, restore, sink } = await lose(server, timing);
-      const { port } = server;
-      if (connections === 'lost') await server.close();
-      else for (const resource of resources) blind(server, resource);
-      relive(server, restore, uid, version);
-      if (connections === 'lost') await server.listen(port);
-      await converged();
-      const reported = /^endpointslices watch: corrected objects .* without an event: [12]$/;
-      await until('reported', () => sink.said().some((text) => reported.test(text)));
-      expect(sink.said().join()).not.toContain('earlier time');
-    },
-  );
-
   it('are read again if the server has forgotten the position', async () => {
     const server = await startServer();
     const { converged, restore } = await lose(server, {});
@@ -228,31 +205,4 @@ describe('objects that are listed again', () => {
     await until('compared', () => server.count('services', 'list') > 3);
     expect(sink.said().filter((text) => text.includes('shop/odd'))).toHaveLength(1);
   });
-});
-
-it('comparisons during changes move no object back', async () => {
-  const server = await startServer();
-  populate(server, 5);
-  const timing = { ...hasty, compareMinMs: 0, compareMaxMs: 2, compareShareMax: 1 };
-  const { converged, sink } = startSource(server, { timing });
-  await converged();
-  const { length } = sink.changes;
-  for (let round = 1; server.count('endpointslices', 'list') < 40; round += 1) {
-    const address = `10.77.${round >> 8}.${round & 255}`;
-    server.store.edit('endpointslices', 'shop/s1-1', (json) =>
-      json.replace(/"addresses":\["[\d.]+"\]/, `"addresses":["${address}"]`),
-    );
-    if (round % 20 === 0) server.disturb('endpointslices', 'end');
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
-  await converged();
-  const rounds = sink.changes.slice(length).flatMap((one) => {
-    if (one.kind !== 'slice' || one.slice.key !== 'shop/s1-1') return [];
-    const { addresses } = one.slice;
-    // A comparison may deliver it as it was at first once more.
-    const isEdited = addresses.charCodeAt(1) === 77;
-    return [isEdited ? addresses.charCodeAt(2) * 256 + addresses.charCodeAt(3) : 0];
-  });
-  expect(rounds).toEqual(rounds.toSorted((a, b) => a - b));
-  expect(sink.problems).toEqual([]);
 });
