@@ -19,6 +19,9 @@ const growthFactor = 1.25;
 /** What is kept with each batch of what any takes: a table becomes small, or deletes elements. */
 const kept = 0.98;
 
+/** What any takes grows by this factor, and `commitMs`: one may have waited for another program. */
+const leastFactor = 2;
+
 /** How large batches are, by the time that those before them took. */
 export class BatchSize {
   readonly #largestBytes: number;
@@ -40,10 +43,13 @@ export class BatchSize {
    * as any does: smaller ones would take more time together.
    */
   committed(bytes: number, tookMs: number): void {
-    // That a small one was quick says nothing about large ones.
-    if (tookMs <= commitMs && 2 * bytes < this.#bytesMax) return;
+    const isQuick = tookMs <= commitMs && 2 * bytes < this.#bytesMax;
     const isLeast = bytes <= growthFactor * pacedBytesMin || tookMs < this.#leastMs;
-    this.#leastMs = isLeast ? Math.max(0, tookMs - commitMs) : kept * this.#leastMs;
+    const longest = leastFactor * this.#leastMs + commitMs;
+    const least = Math.min(longest, Math.max(0, tookMs - commitMs));
+    this.#leastMs = isLeast && !isQuick ? least : kept * this.#leastMs;
+    // That a small one was quick says nothing about large ones.
+    if (isQuick) return;
     const grown = growthFactor * this.#bytesMax;
     const perMs = Math.max(bytes, pacedBytesMin) / (tookMs - this.#leastMs);
     const fitting = perMs * Math.max(commitMs, this.#leastMs);
