@@ -34,8 +34,8 @@ const retryMs = 5000;
 /** Endpoints may get other zones, and Services go: after this time, or this many endpoints. */
 const forgetMs = 60_000;
 const foundMax = 65_536;
-/** Pairs of zones that are counted separately: EndpointSlices may name any zone. */
-const zonesMax = 100;
+/** Zones that a namespace may name, and pairs that are counted: EndpointSlices may name any zone. */
+const zonesMax = { named: 16, pairs: 1000 } as const;
 
 export class ServiceBytes {
   readonly #options: ServiceBytesOptions;
@@ -46,6 +46,8 @@ export class ServiceBytes {
   missed: number | undefined;
   /** Zones that Services said of endpoints lately, by `namespace/name` and address. */
   readonly #found = new Map<string, string>();
+  /** All that they said, by namespace. */
+  readonly #named = new Map<string, Set<string>>();
   readonly #reads: Runner;
   #kernel: Pick<Kernel, 'close' | 'dump'> | undefined;
   #forgetAtMs = 0;
@@ -80,7 +82,7 @@ export class ServiceBytes {
     this.#kernel?.close();
     this.#kernel = isAsked ? this.#options.openBytes?.() : undefined;
     this.missed = isAsked ? 0 : undefined;
-    for (const known of [this.ports, this.zones]) known.clear();
+    for (const known of [this.ports, this.zones, this.#named]) known.clear();
     this.#reads.now();
   }
 
@@ -115,6 +117,8 @@ export class ServiceBytes {
     for (const [id, { namespace, service }] of this.ports) {
       if (!this.#options.state.service(objectKey(namespace, service))) this.ports.delete(id);
     }
+    const counted = new Set(Array.from(this.ports.values(), ({ namespace }) => namespace));
+    for (const one of this.#named.keys()) if (!counted.has(one)) this.#named.delete(one);
   }
 
   #add(one: ReplyOf<'bytesOfEnded'>): void {
@@ -130,7 +134,9 @@ export class ServiceBytes {
     port.out += one.out;
     const key = objectKey(whom.namespace, whom.service);
     const place = `${key} ${endpoint.key}`;
-    const zone = madeAt(this.#found, place, () => zoneIn(state.slices(key), endpoint));
+    const zone = madeAt(this.#found, place, () => {
+      return this.#ofNamespace(whom.namespace, zoneIn(state.slices(key), endpoint));
+    });
     // A ClusterIP is translated on the node of its client; other frontends anywhere.
     const isOwn = state.service(key)?.clusterIPs.some((own) => own.key === address.key);
     const client = (isOwn && state.node?.zone) || '';
@@ -138,8 +144,14 @@ export class ServiceBytes {
     this.#addZones(zone, client, one.out);
   }
 
+  #ofNamespace(namespace: string, zone: string): string {
+    const named = madeAt(this.#named, namespace, () => new Set());
+    if (named.size < zonesMax.named) named.add(zone);
+    return named.has(zone) ? zone : 'other';
+  }
+
   #addZones(from: string, to: string, bytes: number): void {
-    const isKnown = this.zones.size < zonesMax || this.zones.has(`${from}\0${to}`);
+    const isKnown = this.zones.size < zonesMax.pairs || this.zones.has(`${from}\0${to}`);
     const pair = isKnown ? { from, to } : { from: 'other', to: 'other' };
     madeAt(this.zones, `${pair.from}\0${pair.to}`, () => ({ ...pair, bytes: 0 })).bytes += bytes;
   }

@@ -45,7 +45,14 @@ class World {
   };
   readonly agent = {
     mode: { translates: true },
-    engine: { frontends: byFrontend(all(named('web', '10.96.0.1'), named('out', '192.0.2.1'))) },
+    engine: {
+      frontends: byFrontend(
+        all(named('web', '10.96.0.1'), named('out', '192.0.2.1'), {
+          ...named('other', '10.96.0.3'),
+          servicePort: { ...web, namespace: 'of', name: 'other', protocol: 'TCP' },
+        }),
+      ),
+    },
   };
   open = 0;
   asked = 0;
@@ -131,16 +138,18 @@ it('looks for zones again after a minute or 65,536 endpoints, and forgets Servic
   expect(await world.metrics()).toEqual(expect.arrayContaining(['near new 2', 'near third 5']));
 });
 
-it('counts zones beyond a hundred pairs together, and gives a thousand ports series', async () => {
+it('counts zones beyond sixteen of a namespace together, and gives a thousand ports series', async () => {
   const world = new World();
   const many = Array.from({ length: 60 }, (_, i) => `10.0.1.${i}`);
-  world.slices = { 'ns/web': [zoned(Object.fromEntries(many.map((each) => [each, each])))] };
-  await world.says(0, ...many.map((each) => `10.96.0.1 ${each} 1 1`));
+  const zones = Object.fromEntries(many.map((each) => [each, each]));
+  world.slices = { 'ns/web': [zoned(zones)], 'of/other': [zoned({ '10.0.0.5': 'far' })] };
+  await world.says(0, ...many.map((each) => `10.96.0.1 ${each} 1 1`), '10.96.0.3 10.0.0.5 0 9');
   for (let i = 0; i < outcomePortsMax + 7; i += 1) {
     world.bytes.ports.set(`${i}`, { ...web, service: `s${i}`, in: 1, out: 1 });
   }
   const found = await world.metrics();
-  expect([found.length, found.at(-1)]).toEqual([2 * outcomePortsMax + 101, 'other other 20']);
+  expect(found.length).toBe(2 * outcomePortsMax + 2 * 16 + 4);
+  expect(found.slice(-4)).toEqual(['near other 44', 'other near 44', ' far 0', 'far  9']);
 });
 
 it('says what keeps it from counting, and tries again after 5 s what the kernel refuses', async () => {
