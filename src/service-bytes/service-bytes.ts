@@ -34,7 +34,7 @@ const retryMs = 5000;
 /** Endpoints may get other zones, and Services go: after this time, or this many endpoints. */
 const forgetMs = 60_000;
 const foundMax = 65_536;
-/** Zones that a namespace may name, and pairs that are counted: EndpointSlices may name any zone. */
+/** Zones of a namespace, and pairs of all: EndpointSlices may name any zone. */
 const zonesMax = { named: 16, pairs: 1000 } as const;
 
 export class ServiceBytes {
