@@ -186,7 +186,9 @@ export class Agent implements AgentState, HealthInput {
     const found = findingsOf(this.config, this.#checked(this.#ownNode));
     const { connectionLimits, machine, secondProxy, serviceBytes, sliceSurvey } = this;
     const sources = [secondProxy, sliceSurvey, this.stoppedClients, connectionLimits, serviceBytes];
-    const others = sources.flatMap((one) => one.findings);
+    // At connect time, connections are translated before the kernel looks for their route.
+    const routed = this.config.connectTime === 'off' ? [this.unrouted] : [];
+    const others = [...routed, ...sources].flatMap((one) => one.findings);
     return [...found, ...machine.found, ...others];
   }
 

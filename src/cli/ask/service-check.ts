@@ -7,6 +7,7 @@ import { type Block, bad, type Cell, type Fact, tableIf } from '../../ask/view.t
 import { counted } from '../../ask/words.ts';
 import { droppedSources } from '../../host/dropped-sources.ts';
 import { interfaceAddresses } from '../../host/interfaces.ts';
+import { routeWords } from '../../host/reach.ts';
 import { type DeadHops, readDeadHops } from '../../host/routing.ts';
 import { joinHostPort } from '../../net/address.ts';
 import { formatPortName } from '../../net/protocol.ts';
@@ -159,7 +160,9 @@ async function explained(
     // It is for the clients that the Service names.
     const isForOthers = outcome === 'dropped' && sourceRanges.length > 0;
     const refused = problems.length === 0 ? summary : `it is ${outcome} here: see Problem`;
-    const means = outcome === 'endpoint' ? (warnings[0] ?? rightRules) : refused;
+    // The kernel looks for a route first.
+    const why = one.answer === 'no_route' ? routeWords.no_route : rightRules;
+    const means = outcome === 'endpoint' ? (warnings[0] ?? why) : refused;
     return { ...one, means, ...(isForOthers && { used: false }) };
   });
 }

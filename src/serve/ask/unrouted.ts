@@ -4,6 +4,7 @@
  * every few seconds; never for a packet or a change.
  */
 
+import { type Finding, warning } from '../../host/finding.ts';
 import { type Route, routeWords } from '../../host/reach.ts';
 import {
   deadHopTo,
@@ -94,6 +95,8 @@ export class UnroutedEndpoints implements ServiceFollower {
   #suspectHops = noHops;
   #deadHops = noHops;
   #found: Unrouted = new Map();
+  /** What is not right of this node, as of the last search. */
+  findings: readonly Finding[] = [];
   readonly refresh: Refresh;
 
   constructor(options: Options) {
@@ -154,6 +157,21 @@ export class UnroutedEndpoints implements ServiceFollower {
       }
     }
     if (!isSame(found, this.#found)) this.#found = found;
+    this.findings = await this.#toServices(routing);
+  }
+
+  /** By the ClusterIPs of one: the kernel looks for their route before rules translate them. */
+  async #toServices({ find }: Routing): Promise<Finding[]> {
+    const findings: Finding[] = [];
+    const [first = ''] = this.#options.state.serviceKeys();
+    for (const { family, latin1 } of this.#options.state.service(first)?.clusterIPs ?? []) {
+      if (this.#routes[family].isSuspect?.(latin1, 0) !== true) continue;
+      const [route = 'found'] = await find([textOf(latin1)], family);
+      if (route === 'found') continue;
+      const text = `its programs do not reach Services, such as ${textOf(latin1)}: ${routeWords[route]}`;
+      findings.push(warning('', text, 'add a default route, or one to the ServiceCIDRs'));
+    }
+    return findings;
   }
 
   /** Reads the routes of a family. Returns whether they have changed. */

@@ -17,9 +17,10 @@ function nodeWith(
   routes: Record<string, Route>,
   others: Readonly<Record<string, string>> = {},
   dead: ReadonlySet<string> = new Set(),
+  clusterIPs: string[] = [],
 ) {
   const state = new ClusterState();
-  state.apply({ kind: 'service', service: service() });
+  state.apply({ kind: 'service', service: service({ clusterIPs }) });
   const all = Object.fromEntries(endpoints.map((one) => [one, ready]));
   state.apply({ kind: 'slice', slice: slice(all) });
   for (const [namespace, address] of Object.entries(others)) {
@@ -98,6 +99,24 @@ describe('endpoints without a route', () => {
     const { foundAfter, asked } = nodeWith(['10.0.0.1', '10.0.0.2'], { '10.0.0.1': 'no_route' });
     expect((await foundAfter(0)).size).toBe(1);
     expect(asked).toEqual(['10.0.0.1', '10.0.0.2']);
+  });
+
+  it('may be ClusterIPs, which programs of the node need one to before they are translated', async () => {
+    const routes: Record<string, Route> = { '10.96.0.1': 'no_route' };
+    const clusterIPs = ['10.96.0.1', '10.96.0.2', 'fd00::1'];
+    const { foundAfter, unrouted } = nodeWith(['10.0.0.1'], routes, {}, new Set(), clusterIPs);
+    const texts = async () => {
+      expect((await foundAfter(5000)).size).toBe(0);
+      return unrouted.findings.map(({ text }) => text);
+    };
+    expect(await texts()).toEqual([
+      'its programs do not reach Services, such as 10.96.0.1: this node has no route to it',
+    ]);
+    // Another table has it.
+    routes['10.96.0.1'] = 'found';
+    expect(await texts()).toEqual([]);
+    delete routes['10.96.0.1'];
+    expect(await texts()).toEqual([]);
   });
 
   it('have a next hop that the kernel asks for in vain, twice in a row', async () => {
