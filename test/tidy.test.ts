@@ -197,9 +197,9 @@ const closuresMost = 15;
 
 /** Lines of each room. They only go down: the commit that raises one says why. */
 const mostLines: Readonly<Record<string, number>> = {
-  'src/agent': 1666,
+  'src/agent': 1668,
   'src/ask': 1725,
-  'src/cli': 5518,
+  'src/cli': 5520,
   'src/config': 4638,
   'src/connect-time': 2962,
   'src/connection-limits': 1108,
@@ -210,15 +210,15 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/kernel': 6535,
   'src/modes': 14_378,
   'src/net': 1445,
-  'src/serve': 14_798,
-  'src/service-bytes': 156,
+  'src/serve': 14_816,
+  'src/service-bytes': 168,
   'src/source': 8653,
   'src/state': 6511,
-  'src/sync': 4669,
+  'src/sync': 4675,
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5170,
-  test: 119_031,
+  test: 119_068,
 };
 
 describe('budgets', () => {

@@ -160,7 +160,6 @@ async function explained(
     // It is for the clients that the Service names.
     const isForOthers = outcome === 'dropped' && sourceRanges.length > 0;
     const refused = problems.length === 0 ? summary : `it is ${outcome} here: see Problem`;
-    // The kernel looks for a route first.
     const why = one.answer === 'no_route' ? routeWords.no_route : rightRules;
     const means = outcome === 'endpoint' ? (warnings[0] ?? why) : refused;
     return { ...one, means, ...(isForOthers && { used: false }) };
