@@ -199,7 +199,7 @@ const closuresMost = 15;
 const mostLines: Readonly<Record<string, number>> = {
   'src/agent': 1668,
   'src/ask': 1725,
-  'src/cli': 5520,
+  'src/cli': 5391,
   'src/config': 4638,
   'src/connect-time': 2962,
   'src/connection-limits': 1108,
@@ -218,7 +218,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5170,
-  test: 119_068,
+  test: 119_011,
 };
 
 describe('budgets', () => {
