@@ -3,15 +3,20 @@
  * it? It measures reading, resolving, claiming, failure detection, counters and the search for
  * routes, without a kernel. Each object is compared with one of a quarter of its size.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Admission } from '../src/connect-time/maps/admission.ts';
 import { ConnectTimeBackend, type ConnectTimeTypes } from '../src/connect-time/maps/backend.ts';
 import { ofServiceMax } from '../src/connect-time/maps/map-room.ts';
 import { standardLeaseMs, standardRoom } from '../src/connect-time/maps/placement.ts';
+import { ConntrackReconciler } from '../src/conntrack/reconciler.ts';
 import type { ModeConfig } from '../src/modes/mode.ts';
 import { ModePlanner } from '../src/modes/planner.ts';
 import { decodeChange, decodeContext } from '../src/source/decode.ts';
 import { type Excess, noLimits } from '../src/state/budget.ts';
+import { slotsOf } from '../src/state/deal.ts';
 import { FrontendOwners } from '../src/state/frontend-owners.ts';
+import { FrontendsInForce } from '../src/state/frontends-in-force.ts';
+import { withOrderOf } from '../src/state/pool.ts';
 import { resolve, resolveInSteps } from '../src/state/resolve.ts';
 import { finish } from '../src/state/steps.ts';
 import { ClusterState } from '../src/state/store.ts';
@@ -24,7 +29,9 @@ import { SlowStarts } from '../src/sync/slow-starts.ts';
 import { TrackedForwardings } from '../src/sync/tracked.ts';
 import { systemClock } from '../src/time/clock.ts';
 import { noPause, Pacer } from '../src/time/pacer.ts';
+import { type FakeEntry, packedEntries } from '../test/fake/conntrack.ts';
 import { ejections } from './lib/ejections.ts';
+import { LongestTurn } from './lib/longest-turn.ts';
 import { manyPorts } from './lib/many-ports.ts';
 import { number, table } from './lib/stats.ts';
 
@@ -50,6 +57,7 @@ export async function hostile(): Promise<string> {
     row('1,000 Services claim the same 20 frontends', 1000, contending),
   ]);
   const others = [await overtaken(), await hashed(), await replaced(), await crowded()];
+  others.push(await swayed());
   const followed = [await ejections(), await manyPorts()];
   return [growth, bounded(), ...others, ...followed, await moved()].join('\n\n');
 }
@@ -134,6 +142,71 @@ function crowded(): Promise<string> {
       world.refresh(`shop/${name}`);
     }
   });
+}
+
+/** All connections of 1,000 Services that ask for `least-connections` move once in four seconds. */
+async function swayed(): Promise<string> {
+  const [count, each, seconds] = [1000, 100, 40];
+  const named = Array.from({ length: count }, (_, i) => {
+    const service = made('shop', `s${i}`, ports(1), [], `10.96.${i >> 8}.${i & 255}`);
+    return { ...service, balancing: { balance: 'least-connections' as const } };
+  });
+  const services = new Map(named.map((one) => [one.key, one]));
+  const inForce = new Map<string, Forwarding>();
+  const entries = [0, 1].map((busy) => {
+    const of = Array.from({ length: count * each }, (_, i): FakeEntry => {
+      const [at, port] = [i % count, 1024 + Math.floor(i / count)];
+      const to = `10.96.${at >> 8}.${at & 255}:1000`;
+      return { protocol: 'TCP', from: `10.9.0.1:${port}`, to, answeredBy: `10.244.0.${busy}:8080` };
+    });
+    return packedEntries('IPv4', of);
+  });
+  let [passes, moves, slots] = [0, 0, 0];
+  const reconciler = new ConntrackReconciler({
+    inForce: new FrontendsInForce('IPv4'),
+    conntrack: {
+      dump: async ({ state }) => {
+        if (state === 'any') passes += 1;
+        return { entries: entries[(passes >> 2) & 1]!, complete: true };
+      },
+      delete: async () => ({ deleted: 0, gone: 0, failures: [] }),
+      close: () => {},
+    },
+    clock: systemClock,
+    observer: () => {},
+    localAddresses: () => [],
+    moved: (key) => {
+      moves += 1;
+      write(services.get(key)!);
+    },
+  });
+  const write = (service: Service): void => {
+    const open = (_: string, forwarding: string) => reconciler.open(forwarding);
+    const [slice] = slices(ports(1), 3, { name: service.name });
+    const [next] = resolve(service, [slice!], { ...context, open });
+    const before = inForce.get(service.key);
+    const after = withOrderOf(before, next!);
+    slots += [...slotsOf(after, 'cluster').changedAt(slotsOf(before ?? after, 'cluster'))].length;
+    inForce.set(service.key, after);
+    reconciler.changed(before, after);
+    reconciler.settled({ nodePortAddresses: [] });
+  };
+  for (const service of services.values()) write(service);
+  await sleep(5000);
+  [passes, moves, slots] = [0, 0, 0];
+  const turns = new LongestTurn();
+  const before = process.threadCpuUsage();
+  await sleep(1000 * seconds);
+  const { user, system } = process.threadCpuUsage(before);
+  const longestMs = turns.take();
+  turns.close();
+  await reconciler.stop();
+  return (
+    `${number(count)} Services ask for least-connections, and ${number(count * each)} connections move from one ` +
+    `endpoint to another and back: ${number((user + system) / 1000 / seconds)} ms of processor time a second ` +
+    `(${number(passes / seconds)} passes, without the kernel's part), longest turn ${number(longestMs)} ms; ` +
+    `${number(moves / seconds)} Services and ${number(slots / seconds)} slots a second`
+  );
 }
 
 interface Beside {
@@ -365,9 +438,15 @@ function ips(count: number): string[] {
   return Array.from({ length: count }, (_, i) => `203.0.${i >> 8}.${i & 0xff}`);
 }
 
-function raw(namespace: string, name: string, of: Service['ports'], externalIPs: string[]) {
+function raw(
+  namespace: string,
+  name: string,
+  of: Service['ports'],
+  externalIPs: string[],
+  clusterIP = '10.96.0.1',
+) {
   const metadata = { namespace, name, uid: name };
-  return { metadata, spec: { clusterIP: '10.96.0.1', ports: of, externalIPs } };
+  return { metadata, spec: { clusterIP, ports: of, externalIPs } };
 }
 
 function made(...args: Parameters<typeof raw>): Service {

@@ -1,6 +1,6 @@
 /**
  * Three endpoints hold long connections, and three more come. How many new connections does it take
- * until all six hold about as many, by balance? `least-connections` needs a kernel with IPVS.
+ * until all six hold about as many, by balance? Mode ipvs needs a kernel that has it.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,11 +21,13 @@ const even = 1.1;
 const settleMs = 2000;
 
 type Balance = 'random' | 'round-robin' | 'least-connections';
-type Mode = 'nftables' | 'ipvs';
+type Mode = 'nftables' | 'iptables' | 'ipvs';
 
 const cases: readonly (readonly [Mode, Balance])[] = [
   ['nftables', 'random'],
   ['nftables', 'round-robin'],
+  ['nftables', 'least-connections'],
+  ['iptables', 'least-connections'],
   ['ipvs', 'round-robin'],
   ['ipvs', 'least-connections'],
 ];

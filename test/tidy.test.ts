@@ -197,28 +197,28 @@ const closuresMost = 15;
 
 /** Lines of each room. They only go down: the commit that raises one says why. */
 const mostLines: Readonly<Record<string, number>> = {
-  'src/agent': 1668,
+  'src/agent': 1671,
   'src/ask': 1725,
   'src/cli': 5391,
   'src/config': 4638,
   'src/connect-time': 2962,
   'src/connection-limits': 1108,
-  'src/conntrack': 1167,
+  'src/conntrack': 1348,
   'src/failure-detection': 1555,
   'src/fast-path': 573,
-  'src/host': 2635,
+  'src/host': 2637,
   'src/kernel': 6535,
-  'src/modes': 14_378,
+  'src/modes': 14_382,
   'src/net': 1445,
   'src/serve': 14_816,
   'src/service-bytes': 168,
   'src/source': 8653,
-  'src/state': 6511,
+  'src/state': 6549,
   'src/sync': 4675,
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5170,
-  test: 119_011,
+  test: 119_217,
 };
 
 describe('budgets', () => {

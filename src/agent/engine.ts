@@ -136,6 +136,7 @@ export class Engine implements RunningEngine {
       excludedPods: options.excludedPods,
       balances: this.#balances,
       starting: (family, forwarding) => this.#slowStarts.starting(family, forwarding),
+      open: (family, forwarding) => this.#of(family)?.reconciler.open(forwarding),
       health: options.health,
       shares: this.#shares,
       source: options.source,
@@ -368,7 +369,7 @@ export class Engine implements RunningEngine {
   }
 
   #makeReconciler(inForce: FrontendsInForce): ConntrackReconciler {
-    const { clock, conntrack, conntrackObserver, interfaces, mode } = this.#options;
+    const { clock, conntrack, conntrackObserver, interfaces, mode, state } = this.#options;
     return new ConntrackReconciler({
       inForce,
       conntrack,
@@ -377,6 +378,8 @@ export class Engine implements RunningEngine {
       localAddresses: interfaces,
       untranslated: mode.translates ? 'wrong' : 'right',
       endsConnections: !mode.usesIPVS,
+      // IPVS counts itself, and sockets take turns.
+      moved: mode.translates && !mode.usesIPVS ? (service) => state.touch(service) : undefined,
     });
   }
 

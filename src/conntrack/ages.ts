@@ -92,7 +92,7 @@ export class ConnectionAges {
     this.#last = this.#pass;
   }
 
-  /** Those of the entries that are to end. `holderOf`: whose each is, of those followed. */
+  /** Those of the entries that are to end. `holderOf`: whose each is. */
   due(
     entries: ConntrackEntries,
     holderOf: (index: number) => Forwarding | undefined,

@@ -200,7 +200,7 @@ export interface Criteria {
 /** Those of the entries that contradict. */
 export function contradicting(entries: ConntrackEntries, criteria: Criteria): ConntrackEntries {
   const { held, suspects, spared, untranslated } = criteria;
-  const frontendsOf = destinationReader(entries, criteria);
+  const frontendsOf = destinationReader(entries, criteria, suspects);
   const rightOf = memoized(rightEndpoints);
   return entries.filter((index) => {
     const keys = frontendsOf(index);
@@ -244,16 +244,15 @@ export function abandoned(entries: ConntrackEntries, criteria: Criteria): Conntr
   });
 }
 
-/** Returns what finds the Forwarding that has the suspect frontend of an entry. */
+/** Returns what finds the Forwarding that has the frontend of an entry. */
 export function holderReader(
   entries: ConntrackEntries,
-  criteria: Criteria,
+  { held, nodePortAddresses }: Criteria,
 ): (index: number) => Forwarding | undefined {
-  const { held, suspects } = criteria;
-  const frontendsOf = destinationReader(entries, criteria);
+  const frontendsOf = destinationReader(entries, { nodePortAddresses }, held);
   return (index) => {
     const key = heldOf(entries, index, frontendsOf(index), held);
-    return key !== undefined && suspects.has(key) ? held.get(key) : undefined;
+    return key === undefined ? undefined : held.get(key);
   };
 }
 
@@ -264,7 +263,7 @@ function selectLost(
   isLost: (holder: Forwarding, key: FrontendKey, endpoint: EndpointKey) => boolean,
 ): ConntrackEntries {
   const { held, suspects } = criteria;
-  const frontendsOf = destinationReader(entries, criteria);
+  const frontendsOf = destinationReader(entries, criteria, suspects);
   return entries.filter((index) => {
     const key = heldOf(entries, index, frontendsOf(index), held);
     if (key === undefined) return false;
@@ -308,7 +307,8 @@ function heldOf(
 /** Returns what finds the frontends that the original destination of an entry may belong to. */
 function destinationReader(
   entries: ConntrackEntries,
-  { nodePortAddresses, suspects }: Criteria,
+  { nodePortAddresses }: Pick<Criteria, 'nodePortAddresses'>,
+  suspects: ReadonlyMap<FrontendKey, unknown>,
 ): (index: number) => readonly FrontendKey[] {
   let accepting: Set<string> | undefined;
   return (index) => {

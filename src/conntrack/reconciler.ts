@@ -10,7 +10,7 @@
  * Such an entry is deleted only if its original destination is a frontend of that Service, and its
  * reply source an endpoint that has left the Service while this process ran.
  *
- * Connections of Services that limit their age end likewise.
+ * Connections of Services that limit their age end likewise. For `least-connections` they count.
  *
  * Connections that are being made to an endpoint which failure detection leaves out get another
  * one: their entries are deleted, and the client repeats its first packet.
@@ -19,8 +19,9 @@ import type { Conntrack, ConntrackDump, ConntrackRequest } from '../kernel/connt
 import { ConntrackEntries } from '../kernel/conntrack-entries.ts';
 import { isAbsence, KernelError } from '../kernel/errors.ts';
 import { type Address, isLoopback } from '../net/address.ts';
+import type { EndpointKey } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
-import { type FrontendKey, isNodePortKey } from '../state/frontend-key.ts';
+import { type FrontendKey, frontendKey, isNodePortKey } from '../state/frontend-key.ts';
 import type { FrontendsInForce, Holders } from '../state/frontends-in-force.ts';
 import type { Forwarding } from '../state/types.ts';
 import { type Clock, isDue } from '../time/clock.ts';
@@ -29,6 +30,7 @@ import { Runner } from '../time/runner.ts';
 import { ConnectionAges } from './ages.ts';
 import type { ConntrackObserver } from './events.ts';
 import { SuspectFrontends } from './frontends.ts';
+import { OpenConnections } from './open-connections.ts';
 import {
   abandoned,
   type Criteria,
@@ -38,7 +40,6 @@ import {
   eachEnded,
   eachSuspect,
   ended,
-  frontendKeys,
   holderReader,
   noEndpoints,
 } from './policy.ts';
@@ -66,6 +67,8 @@ interface ConntrackReconcilerOptions {
   readonly untranslated?: Criteria['untranslated'];
   /** Whether connections end when their entries do; default: yes. */
   readonly endsConnections?: boolean;
+  /** What `open` says of a Service has changed; undefined: connections are not counted. */
+  readonly moved?: ((service: string) => void) | undefined;
 }
 
 const protocols = ['UDP', 'SCTP', 'TCP'] as const satisfies readonly Protocol[];
@@ -126,8 +129,8 @@ interface Work {
   /** Those of the entries that are to be deleted. */
   readonly select: typeof contradicting;
   readonly untranslated: Criteria['untranslated'];
-  /** Set where all entries are examined again and again, for connections that are too old. */
-  readonly ages?: ConnectionAges;
+  /** Set where all entries of some are examined again and again: `frontends` says when. */
+  readonly again?: Pick<ConnectionAges, 'begin' | 'changed' | 'end' | 'followed' | 'pauseMs'>;
   /** `now` of the next pass; undefined: no pass is due. */
   dueMs: number | undefined;
   /** Ends the time in which frontends wait so that more share a pass; undefined: they do not. */
@@ -143,7 +146,9 @@ export class ConntrackReconciler {
   /** Frees connections that are being made to endpoints which do not answer. */
   readonly #rescues: Work;
   /** Ends connections that are too old. */
-  readonly #aged: Work & { readonly ages: ConnectionAges };
+  readonly #aged: Work & { readonly again: ConnectionAges };
+  /** Counts connections. */
+  readonly #counted: Readonly<Record<Protocol, Work & { readonly again: OpenConnections }>>;
   readonly #all: readonly Work[];
   #nodePortAddresses: Accepting['nodePortAddresses'] = [];
   #unswept: Unswept = () => undefined;
@@ -181,9 +186,12 @@ export class ConntrackReconciler {
     this.#rescues = onRequest(this.#work.TCP, { state: 'unanswered', select: abandoned });
     const ages = new ConnectionAges(clock);
     const select: Work['select'] = (entries, by) => ages.due(entries, holderReader(entries, by));
-    this.#aged = { ...onRequest(this.#work.TCP, { state: 'any', select }), ages };
+    this.#aged = { ...onRequest(this.#work.TCP, { state: 'any', select }), again: ages };
+    const counted = (protocol: Protocol) => counting(this.#work[protocol], options.moved);
+    this.#counted = { UDP: counted('UDP'), SCTP: counted('SCTP'), TCP: counted('TCP') };
     const ordered = protocols.map((protocol) => this.#work[protocol]);
-    this.#all = [...ordered, this.#endings, this.#rescues, this.#aged];
+    const asked = [this.#endings, this.#rescues, this.#aged, ...Object.values(this.#counted)];
+    this.#all = [...ordered, ...asked];
   }
 
   /** See `ForwardingFollower`: nothing is examined until `settled`. */
@@ -196,18 +204,22 @@ export class ConntrackReconciler {
     const servicePort = (next ?? previous)?.servicePort;
     if (servicePort === undefined) return;
     this.#options.inForce.changed(previous, next);
-    eachSuspect(previous, next, this.#work[servicePort.protocol].frontends.suspect);
-    if (servicePort.protocol !== 'TCP') return;
+    const { protocol } = servicePort;
+    eachSuspect(previous, next, this.#work[protocol].frontends.suspect);
+    if (this.#options.moved !== undefined) follow(this.#counted[protocol], previous, next);
+    if (protocol !== 'TCP') return;
     eachEnded(previous, next, this.#endings.frontends.suspect);
     eachAbandoned(previous, next, this.#rescues.frontends.suspect);
-    if (this.#options.endsConnections === false) return;
-    this.#aged.ages.changed(previous, next);
-    if (next?.endings?.maxAgeMs !== undefined) this.#suspectAged([next]);
+    if (this.#options.endsConnections !== false) follow(this.#aged, previous, next);
   }
 
-  #suspectAged(aged: Iterable<Forwarding>): void {
-    const { suspect } = this.#aged.frontends;
-    for (const one of aged) for (const key of frontendKeys(one)) suspect(key, noEndpoints);
+  /** Connections by endpoint that slots of the Forwarding follow; undefined: none are counted. */
+  open(forwarding: string): ReadonlyMap<EndpointKey, number> | undefined {
+    if (this.#options.moved === undefined) return undefined;
+    const counts = protocols.map((protocol) =>
+      this.#counted[protocol].again.placed.get(forwarding),
+    );
+    return counts.find((found) => found !== undefined) ?? new Map();
   }
 
   /**
@@ -229,7 +241,7 @@ export class ConntrackReconciler {
   get upToDate(): boolean {
     return (
       !this.#passes.isRunning &&
-      this.#all.every((work) => work.graceMs > 0 || work === this.#aged || work.frontends.isClear)
+      this.#all.every((work) => work.graceMs > 0 || work.again || work.frontends.isClear)
     );
   }
 
@@ -257,10 +269,11 @@ export class ConntrackReconciler {
     const unswept = this.#unswept();
     for (const work of this.#all) {
       const { frontends } = work;
-      const isEarly = unswept && ((key: FrontendKey) => isHeldBy(work, key, unswept));
+      const asks = work.again === undefined ? unswept : undefined;
+      const isEarly = asks && ((key: FrontendKey) => isHeldBy(work, key, asks));
       if (this.#isOpen(work) && !frontends.ripen(isEarly)) this.#asking.soon();
       if (frontends.due.size === 0) continue;
-      work.dueMs ??= now + (work.ages?.pauseMs ?? work.graceMs);
+      work.dueMs ??= now + (work.again?.pauseMs ?? work.graceMs);
       this.#passes.soon(work.dueMs - now);
     }
   }
@@ -296,7 +309,7 @@ export class ConntrackReconciler {
       if (work.dueMs !== undefined) continue;
       work.failures = 0;
       work.frontends.clear();
-      if (work.ages !== undefined) this.#suspectAged(work.ages.followed);
+      suspectFollowed(work);
       this.#collect(work);
     }
     this.#current = undefined;
@@ -324,20 +337,25 @@ export class ConntrackReconciler {
       nodePortAddresses: () => this.#acceptingAddresses(),
       untranslated,
     };
-    work.ages?.begin();
+    work.again?.begin();
     for (const request of this.#requests(work)) {
       if (this.#passes.isStopped) return;
       await this.#examine(work, request, criteria);
     }
-    work.ages?.end();
+    work.again?.end();
   }
 
   /** One request of all entries, or one for each of a few frontends. */
-  #requests({ frontends: { due }, narrowDumpsMax, protocol, state }: Work): ConntrackRequest[] {
+  #requests({ again, frontends, narrowDumpsMax, protocol, state }: Work): ConntrackRequest[] {
     const { family } = this.#options.inForce;
     const all = { family, protocol, state, zone };
-    if (due.size > narrowDumpsMax) return [all];
-    return [...due.keys()].map((key) => ({ ...all, destination: destinationOf(family, key) }));
+    const keys = again === undefined ? frontends.due.keys() : keysOf(again.followed);
+    const requests: ConntrackRequest[] = [];
+    for (const key of keys) {
+      if (requests.length >= narrowDumpsMax) return [all];
+      requests.push({ ...all, destination: destinationOf(family, key) });
+    }
+    return requests;
   }
 
   async #examine(work: Work, request: ConntrackRequest, criteria: Criteria): Promise<void> {
@@ -431,6 +449,32 @@ function newWork(protocol: Protocol, held: Holders, untranslated: Criteria['untr
 function onRequest({ held, protocol }: Work, other: Pick<Work, 'state' | 'select'>): Work {
   const soon = { graceMs: 0, intervalMs: 0 };
   return { ...newWork(protocol, held, 'right'), ...other, ...soon, narrowDumpsMax: 8 };
+}
+
+/** Work that finds nothing wrong, and counts the connections of what asks for that. */
+function counting(work: Work, moved: ConntrackReconcilerOptions['moved']) {
+  const again = new OpenConnections(moved);
+  const select: Work['select'] = (entries, by) => {
+    again.count(entries, holderReader(entries, by));
+    return entries.slice(0, 0);
+  };
+  return { ...onRequest(work, { state: 'any', select }), again };
+}
+
+function follow(work: Work, previous: Forwarding | undefined, next: Forwarding | undefined): void {
+  work.again?.changed(previous, next);
+  suspectFollowed(work);
+}
+
+/** Makes a pass due, where something is followed. */
+function suspectFollowed({ again, frontends }: Work): void {
+  const [one] = again?.followed ?? [];
+  if (one !== undefined && frontends.isClear) frontends.suspect(one.key, noEndpoints);
+}
+
+/** Of all frontends. */
+function* keysOf(forwardings: Iterable<Forwarding>): Generator<FrontendKey, undefined> {
+  for (const { frontends } of forwardings) for (const one of frontends) yield frontendKey(one);
 }
 
 function isHeldBy({ held }: Work, key: FrontendKey, isOne: (of: Forwarding) => boolean): boolean {

@@ -54,6 +54,7 @@ interface NodeFactsOptions {
   readonly balances?: { readonly here: ResolveContext['dealing'] };
   /** See `ResolveContext`. */
   readonly starting?: ResolveContext['starting'];
+  readonly open?: ResolveContext['open'];
   readonly health?: ResolveContext['health'];
   readonly shares?: ResolveContext['shares'];
   readonly settings: NodeFactsSettings;
@@ -266,6 +267,7 @@ export class NodeFacts {
       limits: { ...limits, frontendEndpoints },
       dealing: this.#options.balances?.here,
       starting: this.#options.starting,
+      open: this.#options.open,
       health: this.#options.health,
       shares: this.#options.shares,
     };

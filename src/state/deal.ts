@@ -78,8 +78,8 @@ export interface Deal extends Pools {
   readonly leftOut?: Readonly<Record<keyof Pools, ReadonlySet<EndpointKey>>> | undefined;
 }
 
-/** The endpoints of a Forwarding whose share grows, with the part that they have at present. */
-export type Starting = (
+/** A number for endpoints of a Forwarding. */
+export type OfEndpoints = (
   family: EndpointList['family'],
   forwarding: string,
 ) => ReadonlyMap<EndpointKey, number> | undefined;
@@ -94,6 +94,8 @@ interface DealInput {
   readonly weights: ReadonlyMap<EndpointKey, number> | undefined;
   /** Endpoints whose share still grows, with the part that they have, from 0.1 to 1. */
   readonly starting?: ReadonlyMap<EndpointKey, number> | undefined;
+  /** How many connections are open to them, where their slots follow that. */
+  readonly open?: ReadonlyMap<EndpointKey, number> | undefined;
   /** Endpoints that did not answer, the longest silent first, with their part of their share. */
   readonly health?: ReadonlyMap<EndpointKey, number> | undefined;
   /** The most endpoints of a pool that get no connections for their health, in percent. */
@@ -107,7 +109,8 @@ interface DealInput {
 
 /** Whether pools may have more slots than endpoints although all endpoints answer. */
 export function asksForSlots(balancing: Balancing | undefined, hasWeights: boolean): boolean {
-  return hasWeights || balancing?.balance === 'maglev' || balancing?.slowStartMs !== undefined;
+  const isMany = balancing?.balance === 'maglev' || balancing?.balance === 'least-connections';
+  return hasWeights || isMany || balancing?.slowStartMs !== undefined;
 }
 
 /** The most slots of a pool of a Service that asks for some. */
@@ -122,9 +125,10 @@ export function slotsAsked(balancing: Balancing | undefined, endpoints: number):
  * `maglev` takes long.
  */
 export function* dealInSteps(
-  { asked, canRemember, health, here, maxEjected = 0, slotsMax, starting, weights }: DealInput,
+  { asked, canRemember, here, maxEjected = 0, slotsMax, weights, ...parts }: DealInput,
   pools: Pools,
 ): Generator<undefined, Deal | undefined> {
+  const { health, open, starting } = parts;
   const hasWeights = weights !== undefined || starting !== undefined || health !== undefined;
   if (asked === undefined && !hasWeights) return undefined;
   // An event reports it to the Service: it must not depend on which endpoints answer this node.
@@ -145,6 +149,9 @@ export function* dealInSteps(
       : yield* weightsInSteps(list, weights, [starting, healthy]);
     yield* noteLeftOut(list, own, healthy, leftOut);
     if (isTable) return yield* hashTableInSteps(list, own, slotsMax);
+    if (open !== undefined && balance === 'least-connections') {
+      return yield* spreadInSteps(list, yield* slotsByLoad(list, own, open, slotsMax));
+    }
     const isSteady = starting !== undefined || health !== undefined;
     const each = yield* slotCountsInSteps(own, slotsMax, isSteady);
     return yield* spreadInSteps(list, each);
@@ -291,6 +298,34 @@ export function* slotCountsInSteps(
   const most = slotsFor(sharers, slotsMax);
   if (sum / common > most || (isSteady && !areEqual)) return yield* apportion(weights, sum, most);
   return weights.map((weight) => weight / common);
+}
+
+/** The least part of its share that an endpoint with many connections gets of new ones. */
+const partMin = 0.1;
+/** How fast loads become even: after scaling from 3 to 6, three times as fast as with 1. */
+const steepness = 3;
+/** Each endpoint counts as if it had four more: one connection more or less of few means little. */
+export const fewConnections = 4;
+
+/** Their number does not depend on connections: fewer have endpoints with more for their weight. */
+function* slotsByLoad(
+  list: EndpointList,
+  weights: readonly number[],
+  open: ReadonlyMap<EndpointKey, number>,
+  slotsMax: number,
+): Generator<undefined, number[]> {
+  const heaviest = weights.reduce((a, b) => Math.max(a, b));
+  const loads: number[] = [];
+  for (let i = 0; i < list.length; i += 1) {
+    if (i % endpointsAStep === 0) yield;
+    const count = (open.get(list.key(i)) ?? 0) * heaviest;
+    // One with the weight 0 gets nothing, and is the least for no other.
+    loads.push((weights[i] ? count / weights[i]! : Number.POSITIVE_INFINITY) + fewConnections);
+  }
+  const least = loads.reduce((a, b) => Math.min(a, b));
+  const own = weights.map((one, i) => one * Math.max(partMin, (least / loads[i]!) ** steepness));
+  const [sum, sharers] = [own.reduce((a, b) => a + b), own.filter((one) => one > 0).length];
+  return yield* apportion(own, sum, slotsFor(sharers, slotsMax));
 }
 
 /** The most slots of a pool; `sharers`: the number of endpoints that get connections. */

@@ -27,7 +27,7 @@ import {
 } from './budget.ts';
 import { CandidateIndex, portKey, portsAStep } from './candidates.ts';
 import type { Pools } from './categorise.ts';
-import { asksForSlots, type DealingHere, dealInSteps, type Starting } from './deal.ts';
+import { asksForSlots, type DealingHere, dealInSteps, type OfEndpoints } from './deal.ts';
 import type { EndpointHealth } from './detection.ts';
 import { allowedExternalIPs, type ExternalIPRules } from './external-ips.ts';
 import type { Candidates, Here } from './gathered.ts';
@@ -71,8 +71,10 @@ export interface ResolveContext extends Here {
   readonly shares?: Pick<NamespaceShares, 'of' | 'total'> | undefined;
   /** How the mode that runs can share connections out; default: in every way. */
   readonly dealing?: DealingHere | undefined;
-  /** Endpoints whose share grows, at present; default: none. See `SlowStarts`. */
-  readonly starting?: Starting | undefined;
+  /** The part of endpoints whose share grows, at present; default: none. See `SlowStarts`. */
+  readonly starting?: OfEndpoints | undefined;
+  /** Connections to them, for `least-connections`; default: slots do not follow these. */
+  readonly open?: OfEndpoints | undefined;
   /** Endpoints that do not answer, at present; default: none. */
   readonly health?: EndpointHealth | undefined;
 }
@@ -391,6 +393,7 @@ class FamilyPart {
     const health = this.#context.health?.parts(this.#family, key);
     const starting =
       slowStartMs === undefined ? undefined : this.#context.starting?.(this.#family, key);
+    const open = this.#context.open?.(this.#family, key);
     const isPlain = asked === undefined && weights === undefined;
     if (isPlain && starting === undefined && health === undefined) return undefined;
     const canRemember = this.#memoriesLeft >= this.#memories;
@@ -398,7 +401,7 @@ class FamilyPart {
     const slots = isAsked ? this.#slotsMax : Math.min(this.#slotsMax, unaskedSlotsMax);
     const slotsMax = Math.floor(slots / Math.max(1, this.#poolCount));
     const maxEjected = this.#context.health?.maxEjected ?? 0;
-    const parts = { starting, health, maxEjected };
+    const parts = { open, starting, health, maxEjected };
     return yield* dealInSteps({ asked, weights, ...parts, slotsMax, here, canRemember }, pools);
   }
 

@@ -59,7 +59,7 @@ export const costliest: Readonly<Record<string, Partial<Shape>>> = {
   'many ports, addresses and endpoints': {
     ...{ ...dual, ports: 21, externalIPs: 39, hasNodePorts: true, endpoints: 31, isLocal: true },
   },
-  'weights of two endpoints': {
+  'weights or `least-connections` of two endpoints': {
     ...{ ...dual, ports: 2, externalIPs: 7, hasNodePorts: true, endpoints: 2, isLocal: true },
     hasWeights: true,
   },

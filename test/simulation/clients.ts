@@ -45,6 +45,7 @@ export class Clients {
     this.#life = life;
     this.#random = random;
     this.conntrack.before = (operation) => {
+      this.conntrack.dumps = this.conntrack.dumps.slice(-1);
       if (this.areInterrupted && operation === 'dump') this.#interrupt();
       if (this.#refusals === 0) return;
       this.#refusals -= 1;
@@ -97,6 +98,11 @@ export class Clients {
       if (protocol === 'TCP') this.#hold(`TCP ${to}`, answeredBy);
       const entry = { protocol, from: client, to, answeredBy, answered: protocol !== 'TCP' };
       this.conntrack.add(entry);
+      // Some open many, which slots of `least-connections` follow.
+      const more = this.#sent.length % 16 === 0 ? 40 : 0;
+      for (let n = 0; n < more; n += 1) {
+        this.conntrack.add({ ...entry, from: joinHostPort(from, 2000 + n) });
+      }
       this.#sent.push({ target, text: `${protocol} ${client} > ${to}, reply ${answeredBy} >` });
     }
   }

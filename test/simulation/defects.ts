@@ -445,7 +445,7 @@ export const defects: readonly Defect[] = [
   {
     name: 'entries of connection tracking to endpoints that have gone stay',
     file: 'conntrack/reconciler.ts',
-    from: 'eachSuspect(previous, next, this.#work[servicePort.protocol].frontends.suspect);',
+    from: 'eachSuspect(previous, next, this.#work[protocol].frontends.suspect);',
     to: '',
   },
   {

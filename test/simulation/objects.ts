@@ -536,6 +536,7 @@ function randomService(n: number, random: Random, detected: Raw): Raw {
     ...(n % 2 === 0 && { 'fairlead.io/source-ranges': 'all' }),
     ...(n % 3 === 0 && manyConnections(n)),
     ...(n % 4 === 1 && { 'fairlead.io/max-connection-age': '1h' }),
+    ...(n % 5 === 2 && { 'fairlead.io/balance': 'least-connections' }),
     ...(chance(random, 5) && {
       'fairlead.io/balance': random.pick(['maglev', 'round-robin', 'random', 'poem']),
     }),

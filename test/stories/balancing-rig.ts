@@ -34,6 +34,8 @@ export const ports = [8081, 8082, 8083, 8084, 8085, 8086];
 
 export class BalancingRig {
   readonly lab: Lab;
+  /** Connections that stay open, each with the port of pod-a that it has. */
+  readonly held = new Map<string, number>();
   readonly #server: ChildProcess;
   #running: RunningProxy | undefined;
 
@@ -50,7 +52,10 @@ export class BalancingRig {
     // This number of connections would fill the table of connection tracking.
     await lab.node.run(['sysctl', '-qw', 'net.netfilter.nf_conntrack_tcp_timeout_close=1']);
     const server = await serveLoad(pod, 8080);
-    for (const port of ports) await pod.listen('UDP', POD_A_IP.IPv4, port);
+    for (const port of ports) {
+      for (const protocol of ['TCP', 'UDP'] as const)
+        await pod.listen(protocol, POD_A_IP.IPv4, port);
+    }
     return new BalancingRig(lab, server);
   }
 
@@ -77,7 +82,21 @@ export class BalancingRig {
     this.#running = undefined;
     await stopped;
     await cleanup(this.lab.node);
+    await this.lab.actors.client.reset();
+    this.held.clear();
     await this.lab.actors.node.flushConntrack();
+  }
+
+  /** Endpoints get connections by their weights, and by others when these change. */
+  async weigh(mode: ModeName, most = connections): Promise<void> {
+    const first = [100, 200, 50, 0];
+    const proxy = await this.start([web(undefined), ...weighted(first)], mode);
+    const found = await this.shares(most);
+    expectShares(found, first);
+    expect(found[3]).toBe(0);
+    const second = [10, 10, 70, 30];
+    await proxy.apply([...BASELINE, web(undefined), ...weighted(second)]);
+    expectShares(await this.shares(most), second);
   }
 
   /** The share of each host in at least `most` connections of a client. */
@@ -100,6 +119,17 @@ export class BalancingRig {
       }
     }
     return hosts.map((host) => (counts.get(host) ?? 0) / count);
+  }
+
+  async hold(flow = `flow ${this.held.size}`): Promise<void> {
+    const attempt = { protocol: 'TCP', to: { address: vip.IPv4, port: 80 } } as const;
+    const outcome = await this.lab.actors.client.open(flow, { ...attempt, timeoutMs: answerMs });
+    if (outcome.kind !== 'answered') throw new Error(JSON.stringify(outcome));
+    this.held.set(flow, outcome.port);
+  }
+
+  counts(): number[] {
+    return ports.map((port) => [...this.held.values()].filter((one) => one === port).length);
   }
 
   /** The port of pod-a that answers a new flow. */

@@ -3,6 +3,7 @@
  * and alike on all nodes.
  */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { removeConnectTime } from '../../src/connect-time/maps/choice.ts';
 import { hashSeed } from '../../src/kernel/nft/rule.ts';
@@ -16,7 +17,7 @@ import { CLIENT_IP, clusterIp, POD_A_IP } from '../lab/addresses.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { BASELINE } from '../lab/objects.ts';
-import { answerMs } from '../lab/pace.ts';
+import { answerMs, paced } from '../lab/pace.ts';
 import { MODES_WITHOUT_IPVS } from '../lab/proxy.ts';
 import {
   annotated,
@@ -30,7 +31,6 @@ import {
   weighted,
 } from './balancing-rig.ts';
 import { vip } from './common.ts';
-import type { LogLine } from './fairlead-proxy.ts';
 
 let rig: BalancingRig;
 beforeAll(async () => {
@@ -42,16 +42,7 @@ afterEach(() => rig.stop());
 describe.each(MODES_WITHOUT_IPVS)('in mode %s', (mode) => {
   test(
     'endpoints get connections by their weights, and by others when these change',
-    async () => {
-      const first = [100, 200, 50, 0];
-      const proxy = await rig.start([web(undefined), ...weighted(first)], mode);
-      const found = await rig.shares();
-      expectShares(found, first);
-      expect(found[3]).toBe(0);
-      const second = [10, 10, 70, 30];
-      await proxy.apply([...BASELINE, web(undefined), ...weighted(second)]);
-      expectShares(await rig.shares(), second);
-    },
+    () => rig.weigh(mode),
     longestMs,
   );
 });
@@ -71,6 +62,38 @@ describe.each(MODES_WITHOUT_IPVS)('slow start in mode %s', (mode) => {
       expect(Math.abs(a - b)).toBeLessThan(0.1);
       await proxy.apply([...BASELINE, web(undefined), ...weighted([100, 100, 100])]);
       expectShares(await rig.shares(), [100, 100, 100]);
+    },
+    longestMs,
+  );
+});
+
+describe.each(['nftables', 'iptables'] as const)('least connections in mode %s', (mode) => {
+  test(
+    'are even soon after scaling, by weight, also where another process has seen them begin',
+    async () => {
+      const balance = { 'fairlead.io/balance': 'least-connections' };
+      const objects = (count: number) => {
+        const [of, first, ...others] = atPorts('TCP', balance, ports.slice(0, count));
+        return [of!, annotated(first!, { 'fairlead.io/weight': '200' }), ...others];
+      };
+      /** How many connections it takes. At random, 400 and more. */
+      const evenOut = async (count: number): Promise<number> => {
+        const before = rig.held.size;
+        for (;;) {
+          const [first, ...others] = rig.counts().slice(0, count);
+          const loads = [first! / 2, ...others];
+          if (Math.max(...loads) < 1.5 * Math.min(...loads)) return rig.held.size - before;
+          for (let n = 0; n < 5; n += 1) await rig.hold();
+          await sleep(paced(250));
+        }
+      };
+      const proxy = await rig.start(objects(2), mode);
+      for (let n = 0; n < 120; n += 1) await rig.hold();
+      await proxy.apply([...BASELINE, ...objects(4)]);
+      expect(await evenOut(4)).toBeLessThan(200);
+      await proxy.stop();
+      await rig.start(objects(6), mode);
+      expect(await evenOut(6)).toBeLessThan(200);
     },
     longestMs,
   );
@@ -145,57 +168,24 @@ describe('in mode nftables', () => {
   test(
     'long connections are shared out again after scaling from 3 to 6 endpoints, by their age',
     async () => {
-      const { client, 'pod-a': pod } = rig.lab.actors;
-      for (const port of ports) await pod.listen('TCP', POD_A_IP.IPv4, port);
+      const { client } = rig.lab.actors;
       const annotations = { 'fairlead.io/max-connection-age': '10s' };
       const proxy = await rig.start(atPorts('TCP', annotations, ports.slice(0, 3)));
-      const held = new Map<string, number>();
-      const open = async (flow: string): Promise<void> => {
-        const to = { address: vip.IPv4, port: 80 };
-        const outcome = await client.open(flow, { protocol: 'TCP', to, timeoutMs: answerMs });
-        if (outcome.kind !== 'answered') throw new Error(JSON.stringify(outcome));
-        held.set(flow, outcome.port);
-      };
-      const counts = (): number[] =>
-        ports.map((port) => [...held.values()].filter((one) => one === port).length);
-      for (let n = 0; n < 60; n += 1) await open(`flow ${n}`);
+      for (let n = 0; n < 60; n += 1) await rig.hold();
       await proxy.apply([...BASELINE, ...atPorts('TCP', annotations, ports)]);
       // Ten is even, and chance is within six of it nearly all of the time.
-      while (Math.max(...counts()) > 16 || Math.min(...counts()) < 4) {
-        for (const flow of held.keys()) {
+      while (Math.max(...rig.counts()) > 16 || Math.min(...rig.counts()) < 4) {
+        for (const flow of rig.held.keys()) {
           const { kind } = await client.resume(flow, answerMs);
           if (kind === 'answered') continue;
           expect(kind).toBe('reset');
           await client.close(flow);
-          await open(flow);
+          await rig.hold(flow);
         }
       }
     },
     longestMs,
   );
-
-  test('what cannot be done is done at random, and the log says so', async () => {
-    const lines: LogLine[] = [];
-    await rig.start(datagrams('least-connections', ports), 'nftables', {
-      log: (line) => lines.push(line),
-    });
-    const told = lines.filter(({ msg }) => msg === 'Balance of Service cannot be done here');
-    expect(told.map(({ err }) => err)).toEqual([
-      'balance least-connections is not done: mode nftables cannot do it; connections are shared out as without it',
-    ]);
-    const answers = new Set<number>();
-    while (answers.size < 3) answers.add(await rig.answerTo({}));
-  });
-
-  test('nft lists what we write', async () => {
-    await rig.start([
-      ...datagrams('maglev', ports),
-      ...datagrams('round-robin', ports.slice(0, 2), 'turns', clusterIp(11)),
-    ]);
-    const text = await rig.lab.node.run(['nft', 'list', 'table', 'ip', 'fairlead']);
-    expect(text).toContain('jhash ip saddr . th sport mod 4093 seed 0x66616972 map @endpoints-');
-    expect(text).toContain('numgen inc mod 2 map @endpoints-');
-  });
 });
 
 describe.skipIf(!canTranslate())('with connect-time translation', () => {

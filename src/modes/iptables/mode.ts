@@ -61,7 +61,11 @@ export function iptablesMode(): ProxyMode {
     ],
     ownsChain: isOurs,
     sysctls,
-    dealing: { name: 'mode iptables', balances: new Set(['random']), usesTables: false },
+    dealing: {
+      name: 'mode iptables',
+      balances: new Set(['random', 'least-connections']),
+      usesTables: false,
+    },
     probe: (kernel) => missingExtensions(kernel, 'IPv4'),
     planner: (config, environment) => {
       const counters = { counted: false };

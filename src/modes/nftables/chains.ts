@@ -306,7 +306,7 @@ const drawOf: Readonly<Record<Balance, Draw>> = {
   'flow-hash': 'flow',
   // The table makes the difference.
   maglev: 'flow',
-  // The mode does not offer it.
+  // Places follow connections.
   'least-connections': 'random',
 };
 

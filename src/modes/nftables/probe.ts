@@ -106,7 +106,7 @@ const hashes: readonly Balance[] = ['source-hash', 'flow-hash', 'maglev'];
 /** A kernel may lack hashes, which only some Services ask for. */
 export const dealing: ModeDealing = {
   name: 'mode nftables',
-  balances: new Set<Balance>(['random', 'round-robin', ...hashes]),
+  balances: new Set<Balance>(['random', 'round-robin', 'least-connections', ...hashes]),
   unknown: new Set(hashes),
   usesTables: true,
   lack: async (kernel) => (await ask(kernel, [hashProbe]))[0]?.feature,

@@ -21,8 +21,10 @@ let app: Running;
 
 afterEach(() => app?.stop());
 
-async function running(...changes: Change[]): Promise<void> {
-  app = await started('--manifests=/anywhere');
+const running = (...changes: Change[]) => runningIn('nftables', ...changes);
+
+async function runningIn(mode: string, ...changes: Change[]): Promise<void> {
+  app = await started('--manifests=/anywhere', `--proxy-mode=${mode}`);
   app.source.say({ kind: 'node', node: node() }, ...changes);
   app.source.listed(...resources);
   await quiet();
@@ -80,14 +82,25 @@ it('says how connections are shared out, and what part each endpoint gets', asyn
     kind: 'slice' as const,
     slice: slice({ [`10.244.0.${i + 1}`]: ready }, { key: `ns/web-${i}`, weight }),
   }));
-  const balancing = { balance: 'least-connections' } as const;
-  await running({ kind: 'service', service: service({ balancing }) }, ...slices);
+  const balancing = { balance: 'maglev' } as const;
+  await runningIn('iptables', { kind: 'service', service: service({ balancing }) }, ...slices);
   const { balance, endpoints, remarks } = await port();
   expect(balance).toBe('random');
   expect(remarks).toContain(
-    'Balance least-connections is not done: mode nftables cannot do it; connections are shared out as without it.',
+    'Balance maglev is not done: mode iptables cannot do it; connections are shared out as without it.',
   );
   expect(endpoints.map(({ shares }: { shares: unknown }) => shares)).toEqual([[0.75], [0.25]]);
+});
+
+it('says what part endpoints get that have connections', async () => {
+  const balancing = { balance: 'least-connections' } as const;
+  await running(...web({ '10.244.0.1': ready, '10.244.0.2': ready }, { balancing }));
+  const of = { protocol: 'TCP', to: '10.96.0.1:80', answeredBy: '10.244.0.1:8080' } as const;
+  for (let i = 0; i < 99; i += 1) app.conntrack.add({ ...of, from: `10.9.0.1:${1024 + i}` });
+  await app.clock.pass(5000);
+  const { endpoints, remarks } = await port();
+  expect(endpoints.map(({ shares }: { shares: unknown }) => shares)).toEqual([[0.0898], [0.9102]]);
+  expect(remarks).toContain('The pool cluster has 256 slots for 2 endpoints.');
 });
 
 describe('fairlead service show', () => {

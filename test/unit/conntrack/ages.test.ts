@@ -2,13 +2,12 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { ConnectionAges } from '../../../src/conntrack/ages.ts';
 import type { ConntrackEvent } from '../../../src/conntrack/events.ts';
-import { ConntrackReconciler } from '../../../src/conntrack/reconciler.ts';
-import { FrontendsInForce } from '../../../src/state/frontends-in-force.ts';
+import type { ConntrackReconciler } from '../../../src/conntrack/reconciler.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { Random } from '../../chaos/random.ts';
 import { FakeConntrack, type FakeEntry, packedEntries } from '../../fake/conntrack.ts';
 import { ToyClock } from '../sync/double.ts';
-import { dns, nodeAddress } from './build.ts';
+import { dns, nodeAddress, reconcilerOf } from './build.ts';
 
 const minuteMs = 60_000;
 const maxAgeMs = 4 * minuteMs;
@@ -47,12 +46,8 @@ class World {
   #inForce: Forwarding | undefined;
 
   constructor(endsConnections = true) {
-    this.#reconciler = new ConntrackReconciler({
-      inForce: new FrontendsInForce('IPv4'),
-      conntrack: this.conntrack,
-      clock: this.clock,
+    this.#reconciler = reconcilerOf(this, {
       observer: (event) => this.#observe(event),
-      localAddresses: () => [],
       endsConnections,
     });
     onTestFinished(() => this.#reconciler.stop());

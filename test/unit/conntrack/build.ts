@@ -1,9 +1,31 @@
 /** Forwardings of DNS-like Services, as short as a test wants to say them. */
+import { ConntrackReconciler } from '../../../src/conntrack/reconciler.ts';
 import type { Protocol } from '../../../src/net/protocol.ts';
+import { FrontendsInForce } from '../../../src/state/frontends-in-force.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
-import { type Endpoint, ready, resolveOne, service, slice, slicePort } from '../state/build.ts';
+import {
+  address,
+  type Endpoint,
+  ready,
+  resolveOne,
+  service,
+  slice,
+  slicePort,
+} from '../state/build.ts';
 
 export const nodeAddress = '192.168.0.1';
+
+type Options = ConstructorParameters<typeof ConntrackReconciler>[0];
+
+/** Of IPv4. */
+export function reconcilerOf(
+  { conntrack, clock }: Pick<Options, 'conntrack' | 'clock'>,
+  more: Partial<Options> = {},
+): ConntrackReconciler {
+  const localAddresses = () => [address(nodeAddress)];
+  const all = { conntrack, clock, localAddresses, observer: () => {}, ...more };
+  return new ConntrackReconciler({ inForce: new FrontendsInForce('IPv4'), ...all });
+}
 
 type Fields = Omit<Parameters<typeof service>[0] & object, 'ports'> & {
   protocol?: Protocol;

@@ -4,16 +4,13 @@
  */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { ConntrackReconciler } from '../../../src/conntrack/reconciler.ts';
 import { formatAddress } from '../../../src/net/address.ts';
 import type { Endings } from '../../../src/state/endings.ts';
-import { FrontendsInForce } from '../../../src/state/frontends-in-force.ts';
 import { finish } from '../../../src/state/steps.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
 import { Departures } from '../../../src/sync/departures.ts';
 import { FakeConntrack, type FakeEntry } from '../../fake/conntrack.ts';
 import {
-  address,
   draining,
   type Endpoint,
   ready,
@@ -25,7 +22,7 @@ import {
   unready,
 } from '../state/build.ts';
 import { ToyClock } from '../sync/double.ts';
-import { nodeAddress } from './build.ts';
+import { nodeAddress, reconcilerOf } from './build.ts';
 
 const hosts = ['10.244.0.1', '10.244.0.2', '10.244.0.3'];
 const conditions = [ready, draining, stopping, unready] as const;
@@ -92,13 +89,7 @@ class World {
       touch: (key) => this.apply(Number(key.at(-1)), this.#now[Number(key.at(-1))]!),
     },
   });
-  readonly #reconciler = new ConntrackReconciler({
-    inForce: new FrontendsInForce('IPv4'),
-    conntrack: this.conntrack,
-    clock: this.clock,
-    observer: () => undefined,
-    localAddresses: () => [address(nodeAddress)],
-  });
+  readonly #reconciler = reconcilerOf(this);
 
   /** The Service is so, and in force. Returns its frontends before. */
   apply(number: number, next: Shape): string[] {

@@ -1,15 +1,13 @@
 /** The reconciler against a slow and simple reading of its rules, over random histories. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { ConntrackReconciler } from '../../../src/conntrack/reconciler.ts';
+import type { ConntrackReconciler } from '../../../src/conntrack/reconciler.ts';
 import { formatAddress } from '../../../src/net/address.ts';
 import type { Protocol } from '../../../src/net/protocol.ts';
-import { FrontendsInForce } from '../../../src/state/frontends-in-force.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { FakeConntrack, type FakeEntry } from '../../fake/conntrack.ts';
-import { address } from '../state/build.ts';
 import { ToyClock } from '../sync/double.ts';
-import { dns, nodeAddress } from './build.ts';
+import { dns, nodeAddress, reconcilerOf } from './build.ts';
 
 const clusterIPs = ['10.96.0.10', '10.96.0.20'] as const;
 const endpoints = ['10.244.0.1', '10.244.0.2', '10.244.0.3'];
@@ -101,13 +99,7 @@ class World {
   readonly reconciler: ConntrackReconciler;
 
   constructor(conntrack: FakeConntrack) {
-    this.reconciler = new ConntrackReconciler({
-      inForce: new FrontendsInForce('IPv4'),
-      conntrack,
-      clock: this.clock,
-      observer: () => undefined,
-      localAddresses: () => [address(nodeAddress)],
-    });
+    this.reconciler = reconcilerOf({ conntrack, clock: this.clock });
   }
 
   async sync(previous: State, next: State): Promise<void> {

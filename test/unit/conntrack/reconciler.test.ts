@@ -1,14 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ConntrackEvent } from '../../../src/conntrack/events.ts';
-import { ConntrackReconciler } from '../../../src/conntrack/reconciler.ts';
 import { formatAddress } from '../../../src/net/address.ts';
-import { FrontendsInForce } from '../../../src/state/frontends-in-force.ts';
 import { allPaths } from '../../../src/state/paths.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { FakeConntrack, kernelRefusal } from '../../fake/conntrack.ts';
 import { address } from '../state/build.ts';
 import { quiet, ToyClock } from '../sync/double.ts';
-import { dns, nodeAddress } from './build.ts';
+import { dns, nodeAddress, reconcilerOf } from './build.ts';
 
 const toFirst = 'UDP 172.16.0.9:4001 > 10.96.0.10:53, reply 10.244.0.1:5353 > 172.16.0.9:4001';
 const toSecond = 'UDP 172.16.0.9:4002 > 10.96.0.10:53, reply 10.244.0.2:5353 > 172.16.0.9:4002';
@@ -20,13 +18,7 @@ class World {
   readonly clock = new ToyClock();
   readonly conntrack = new FakeConntrack();
   readonly events: ConntrackEvent[] = [];
-  readonly reconciler = new ConntrackReconciler({
-    inForce: new FrontendsInForce('IPv4'),
-    conntrack: this.conntrack,
-    clock: this.clock,
-    observer: (event) => this.events.push(event),
-    localAddresses: () => [address(nodeAddress)],
-  });
+  readonly reconciler = reconcilerOf(this, { observer: (event) => this.events.push(event) });
 
   constructor() {
     this.conntrack.add(

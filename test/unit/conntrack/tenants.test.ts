@@ -1,12 +1,10 @@
 /** What one tenant who asks for every kind of pass all the time leaves to others. */
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { ConntrackEvent } from '../../../src/conntrack/events.ts';
-import { ConntrackReconciler } from '../../../src/conntrack/reconciler.ts';
-import { FrontendsInForce } from '../../../src/state/frontends-in-force.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { FakeConntrack, type FakeEntry } from '../../fake/conntrack.ts';
 import { ToyClock } from '../sync/double.ts';
-import { dns } from './build.ts';
+import { dns, reconcilerOf } from './build.ts';
 
 /** How long it takes to read the table. */
 const dumpMs = 100;
@@ -69,13 +67,7 @@ class World {
   /** Of the tenant, and of others. */
   readonly services = ofAllKinds(1);
   readonly others = ofAllKinds(101);
-  readonly reconciler = new ConntrackReconciler({
-    inForce: new FrontendsInForce('IPv4'),
-    conntrack: this.conntrack,
-    clock: this.clock,
-    observer: (event) => this.events.push(event),
-    localAddresses: () => [],
-  });
+  readonly reconciler = reconcilerOf(this, { observer: (event) => this.events.push(event) });
   #state = 0;
 
   constructor() {

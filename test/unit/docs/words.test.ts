@@ -9,19 +9,19 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 85_706;
+const total = 85_902;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2801,
   'docs/api.md': 3176,
-  'docs/balancing.md': 1730,
+  'docs/balancing.md': 1761,
   'docs/configuration.md': 2988,
   'docs/connect-time.md': 1450,
   'docs/differences.md': 2849,
   'docs/internals/kube-proxy-behaviour.md': 2960,
   'docs/internals/reliability.md': 1715,
   'docs/kubectl-plugin.md': 1247,
-  'docs/limits.md': 2752,
+  'docs/limits.md': 2780,
   'docs/logs.md': 3521,
   'docs/metrics.md': 2042,
   'docs/migrating.md': 1862,

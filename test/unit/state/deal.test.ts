@@ -285,6 +285,23 @@ describe('the deal of a Service port', () => {
   );
 });
 
+it.each([
+  { counts: [0, 0], weights: [100, 100], slots: [128, 128] },
+  // With four more each, to the power of three.
+  { counts: [4, 8], weights: [100, 100], slots: [197, 59] },
+  { counts: [100, 0], weights: [100, 100], slots: [23, 233] },
+  { counts: [0, 0], weights: [300, 100], slots: [192, 64] },
+  { counts: [300, 100], weights: [300, 100], slots: [192, 64] },
+  { counts: [0, 9], weights: [100, 0], slots: [256, 0] },
+])('$counts connections at weights of $weights have $slots slots', ({ counts, weights, slots }) => {
+  const cluster = pool(1, 2);
+  const byKey = (of: number[]) => new Map(of.map((number, i) => [cluster.key(i), number]));
+  const asks = { asked: 'least-connections', here: undefined, canRemember: true } as const;
+  const given = { weights: byKey(weights), open: byKey(counts), slotsMax: everywhere };
+  const deal = dealOf({ ...asks, ...given }, { cluster, local: cluster })!;
+  expect(slotsOfEach(cluster, deal.cluster)).toEqual(slots);
+});
+
 describe('weights of a kernel that lacks what they need', () => {
   const cluster = pool(1, 2);
   const weights = new Map([[cluster.key(0), 300]]);

@@ -37,7 +37,7 @@ function anyAsked(random: Random, name: string): Asked {
   );
   const balancing = random.pick([
     ...[undefined, { balance: 'maglev' }, { balance: 'flow-hash' }, { balance: 'round-robin' }],
-    { balance: undefined, slowStartMs: 10_000 },
+    ...[{ balance: 'least-connections' }, { balance: undefined, slowStartMs: 10_000 }],
   ] as const);
   const weight = random.pick([undefined, undefined, 7]);
   const balancers = random.pick([0, 0, 1, 2]);
@@ -120,7 +120,8 @@ function plainSizes(present: readonly Asked[], namespace: string) {
     const { length, weight } = slices[0]!;
     const { balance, slowStartMs } = one.balancing ?? {};
     const table = balance === 'maglev' ? 4093 : 0;
-    const isSpread = weight !== undefined || slowStartMs !== undefined;
+    const isSpread =
+      weight !== undefined || slowStartMs !== undefined || balance === 'least-connections';
     const each = length < 2 ? 0 : table || (isSpread ? 256 : 0);
     const { addresses } = plainFrontends(one);
     const isLocal = one.externalTrafficPolicy === 'Local' && addresses > 1;

@@ -54,7 +54,10 @@ const rows: Readonly<Record<string, fc.Arbitrary<Partial<Shape>>>> = {
     ...{ ports: some(200), endpoints: upTo(300) },
   }),
   'many ports, addresses and endpoints': fc.record(plain),
-  'weights of two endpoints': fc.record({ ...plain, ...few, hasWeights: fc.constant(true) }),
+  'weights or `least-connections` of two endpoints': fc.oneof(
+    fc.record({ ...plain, ...few, hasWeights: fc.constant(true) }),
+    fc.record({ ...plain, ...few, balance: fc.constant('least-connections') }),
+  ),
   '`maglev` of two endpoints': fc.record({ ...plain, ...few, balance: fc.constant('maglev') }),
   '`round-robin` at many addresses': fc.record({
     ...{ ...plain, ...few, balance: fc.constant('round-robin') },
@@ -73,7 +76,7 @@ const rows: Readonly<Record<string, fc.Arbitrary<Partial<Shape>>>> = {
 
 const anything = fc.record({
   ...{ ...plain, sourceRanges: upTo(300), hasWeights: maybe, hasAffinity: maybe },
-  balance: fc.constantFrom('', 'maglev', 'round-robin', 'flow-hash'),
+  balance: fc.constantFrom('', 'maglev', 'round-robin', 'flow-hash', 'least-connections'),
 });
 
 function ratios(shape: Partial<Shape>): Cost {

@@ -49,7 +49,11 @@ export function costOf({ service, slices }: CostlyObjects): Cost {
     if (found?.kind !== 'slice') throw new Error('the EndpointSlice was not decoded');
     return found.slice;
   });
-  const forwardings = resolve(change.service, records, { ...context, limits });
+  const forwardings = resolve(change.service, records, {
+    ...context,
+    limits,
+    open: () => new Map(),
+  });
   const cost = { elements: 0, kernelBytes: 0, heapBytes: 0 };
   for (const family of families) {
     const classes = new ChainClasses({ ...config, family });
