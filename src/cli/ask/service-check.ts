@@ -7,14 +7,13 @@ import { type Block, bad, type Cell, type Fact, tableIf } from '../../ask/view.t
 import { counted } from '../../ask/words.ts';
 import { droppedSources } from '../../host/dropped-sources.ts';
 import { interfaceAddresses } from '../../host/interfaces.ts';
-import { routeWords } from '../../host/reach.ts';
 import { type DeadHops, readDeadHops } from '../../host/routing.ts';
 import { joinHostPort } from '../../net/address.ts';
 import { formatPortName } from '../../net/protocol.ts';
 import { blocksText, type Form } from '../../serve/text.ts';
 import { attemptsOf, type NodeAddresses } from '../../tools/check/attempts.ts';
 import { greetingBytesMax } from '../../tools/check/greeting.ts';
-import { type TryOptions, tryOne } from '../../tools/check/trying.ts';
+import { meanings, type TryOptions, tryOne } from '../../tools/check/trying.ts';
 import { thisMachine } from '../../tools/preflight/machine.ts';
 import type { Given, Run } from '../command.ts';
 import { exitCodes, isUnanswered, UsageError } from '../errors.ts';
@@ -160,7 +159,7 @@ async function explained(
     // It is for the clients that the Service names.
     const isForOthers = outcome === 'dropped' && sourceRanges.length > 0;
     const refused = problems.length === 0 ? summary : `it is ${outcome} here: see Problem`;
-    const why = one.answer === 'no_route' ? routeWords.no_route : rightRules;
+    const why = one.answer === 'no_route' ? meanings.no_route : rightRules;
     const means = outcome === 'endpoint' ? (warnings[0] ?? why) : refused;
     return { ...one, means, ...(isForOthers && { used: false }) };
   });

@@ -63,14 +63,14 @@ async function greeted(
   return { speaks };
 }
 
-const meanings = {
+export const meanings = {
   refused: 'nothing listens there, or a firewall rejects it',
   reset: 'a program accepts connections and resets them',
   deaf: 'a connection is accepted and no byte is: its accept queue is full',
   filtered:
     'its address answers at another port: its accept queue is full, or a policy or firewall drops this port',
   silent: 'nothing at its address answers: the pod is gone, or a policy or firewall drops it',
-  no_route: 'this node has no route to it',
+  no_route: 'this node has no route to it, or no port left to connect from',
   unreachable: 'its route is "unreachable", or a firewall rejects it',
   blackhole: 'its route is a blackhole (ip route get)',
   prohibited: 'its route is "prohibit", or a rule of this node forbids it',
