@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { availableModes } from '../../../src/modes/index.ts';
-import { formatConflict, formatFrontend } from '../../../src/state/conflict.ts';
 import { frontendKey } from '../../../src/state/frontend-key.ts';
-import { FrontendOwners, type Ownership, transferred } from '../../../src/state/frontend-owners.ts';
+import { FrontendOwners } from '../../../src/state/frontend-owners.ts';
 import { FrontendsInForce, rangeOf } from '../../../src/state/frontends-in-force.ts';
-import { keysOf, type NodeSockets, noSockets } from '../../../src/state/node-sockets.ts';
+import { keysOf, noSockets } from '../../../src/state/node-sockets.ts';
 import { type ResolveContext, resolveInSteps } from '../../../src/state/resolve.ts';
 import { finish } from '../../../src/state/steps.ts';
-import type { Forwarding, Service } from '../../../src/state/types.ts';
+import type { Service } from '../../../src/state/types.ts';
 import { address, http, ready, service, slice, slicePort } from './build.ts';
+import { Cluster, frontends } from './cluster.ts';
 
 const context: ResolveContext = { zone: '', nodeAddresses: [], externalIPsEnabled: true };
 const shared = '203.0.113.1';
@@ -22,12 +22,6 @@ function resolved(of: Service, slices = [toMedia], more: Partial<ResolveContext>
     resolveInSteps(of, slices, { ...context, ...more }),
   );
   return { all: frontends(forwardings), forwardings, rangeRefusals, excess };
-}
-
-function frontends(forwardings: readonly Forwarding[]): string[] {
-  return forwardings.flatMap(({ frontends: all, servicePort }) =>
-    all.map((one) => formatFrontend(servicePort.protocol, one)),
-  );
 }
 
 describe('the range of a port', () => {
@@ -105,57 +99,6 @@ describe('the range of a port', () => {
   });
 });
 
-/** What each Service owns, and what is reported. */
-class Cluster {
-  readonly owned = new Map<string, readonly Forwarding[]>();
-  readonly conflicts: string[] = [];
-  readonly #owners = new FrontendOwners();
-  readonly #services = new Map<string, Service>();
-  readonly #sockets: NodeSockets;
-
-  constructor(sockets = noSockets) {
-    this.#sockets = sockets;
-  }
-
-  set(...services: readonly Service[]): this {
-    for (const of of services) {
-      const { forwardings } = resolved(of, []);
-      const result = finish(this.#owners.set(of, forwardings, this.#sockets));
-      this.#services.set(of.key, of);
-      this.owned.set(of.name, result.forwardings);
-      this.#apply(result);
-    }
-    return this;
-  }
-
-  remove({ key, name }: Service): this {
-    this.owned.delete(name);
-    this.#services.delete(key);
-    this.#apply(this.#owners.release(key));
-    return this;
-  }
-
-  #apply({ affected, conflicts, transfers }: Omit<Ownership, 'forwardings'>): void {
-    this.conflicts.push(...conflicts.map(formatConflict));
-    for (const transfer of transfers) {
-      const name = transfer.service.slice('ns/'.length);
-      const next = this.owned.get(name)!.map((one) => {
-        return one.key === transfer.forwarding ? transferred(one, transfer) : one;
-      });
-      this.owned.set(name, next);
-    }
-    for (const other of new Set(affected)) this.set(...(other ? [this.#services.get(other)!] : []));
-  }
-
-  at(host: string): Record<string, string[]> {
-    const found = [...this.owned].map(([name, of]) => {
-      const own = frontends(of).filter((one) => one.includes(` ${host}:`));
-      return [name, own.map((one) => one.split(':').at(-1)!).sort()] as const;
-    });
-    return Object.fromEntries(found.filter(([, own]) => own.length > 0));
-  }
-}
-
 describe('a range and the ports of other Services within it', () => {
   const range = service({ ...base, name: 'range', createdMs: 2, externalIPs: [shared] });
   const single = (name: string, createdMs: number, port: number, kind = 'externalIPs') => {
@@ -177,7 +120,7 @@ describe('a range and the ports of other Services within it', () => {
     for (const order of orders) {
       const cluster = new Cluster().set(...order);
       expect(cluster.at(shared)).toEqual(expected);
-      expect(cluster.conflicts).toContain(
+      expect(cluster.takeConflicts()).toContain(
         `ns/younger:http does not get TCP ${shared}:5999, which ns/range holds`,
       );
       cluster.remove(range);
