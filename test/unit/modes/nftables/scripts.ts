@@ -61,7 +61,7 @@ const stories = {
     await stage.play(everyProtocol(family, both));
   },
   environment: async (stage, family) => {
-    await stage.play([everyKind(family), endpoints(family, both)]);
+    await stage.play();
     const serviceCIDRs = ['10.96.0.0/16', '10.100.0.0/16'].map((text) => cidr(block(family, text)));
     const nodePortAddresses = [address(at(family, '192.168.0.2'))];
     stage.rig.environment({ serviceCIDRs, nodePortAddresses });
