@@ -154,128 +154,89 @@ describe.each(contract)('field %s', (path, kind, standard, zeroMeans) => {
   });
 });
 
-/** Field, what else the file holds, values in bounds, and values out of bounds with the error. */
+/** Field, what else the file holds, values in bounds; where kube-proxy says so, values beyond. */
+type Bound = readonly [
+  ...(readonly [field: string, rest: string, within: string]),
+  ...(readonly [path?: string, detail?: string, beyond?: string]),
+];
 const not0 = 'must be greater than or equal to 0';
 const above0 = 'must be greater than 0';
 const bit = 'must be within the range [0, 31]';
-const conntrack = 'KubeProxyLinuxConfiguration.KubeProxyConntrackConfiguration';
+const range = 'must be within the range ';
+const linux = 'KubeProxyLinuxConfiguration';
+const conntrack = `${linux}.KubeProxyConntrackConfiguration`;
 const ipvs = 'KubeProxyIPVSConfiguration';
-const bounds: readonly (readonly [
-  string,
-  string,
-  readonly string[],
-  Readonly<Record<string, string>>,
-])[] = [
-  [
-    'iptables.masqueradeBit',
-    'mode: nftables',
-    ['0', '31'],
-    bad('KubeProxyIPTablesConfiguration.MasqueradeBit', bit, '-1', '32'),
-  ],
-  [
-    'nftables.masqueradeBit',
-    'mode: nftables',
-    ['0', '31'],
-    bad('KubeProxyNFTablesConfiguration.MasqueradeBit', bit, '-1', '32'),
-  ],
-  ['nftables.masqueradeBit', 'mode: iptables', ['-1', '32'], {}],
+const pathOf = (field: string): string => field[0]!.toUpperCase() + field.slice(1);
+const [ofIptables, ofNftables] = [
+  'KubeProxyIPTablesConfiguration',
+  'KubeProxyNFTablesConfiguration',
+];
+const bounds: readonly Bound[] = [
+  ['iptables.masqueradeBit', 'mode: nftables', '0 31', `${ofIptables}.MasqueradeBit`, bit, '-1 32'],
+  ['nftables.masqueradeBit', 'mode: nftables', '0 31', `${ofNftables}.MasqueradeBit`, bit, '-1 32'],
+  ['nftables.masqueradeBit', 'mode: iptables', '-1 32'],
   [
     'oomScoreAdj',
     '',
-    ['-1000', '0', '1000'],
-    bad(
-      'KubeProxyLinuxConfiguration.OOMScoreAdj',
-      'must be within the range [-1000, 1000]',
-      '-1001',
-      '1001',
-    ),
+    '-1000 0 1000',
+    `${linux}.OOMScoreAdj`,
+    `${range}[-1000, 1000]`,
+    '-1001 1001',
   ],
-  ['fastPathPackets', '', ['0', '1'], bad('FastPathPackets', not0, '-1')],
-  [
-    'failureDetectionMaxEjected',
-    '',
-    ['0', '100'],
-    bad('FailureDetectionMaxEjected', 'must be within the range [0, 100]', '-1', '101'),
-  ],
-  ['clientConnection.burst', '', ['0', '1'], bad('ClientConnection.Burst', not0, '-1')],
-  ['configSyncPeriod', '', ['1ns'], bad('ConfigSyncPeriod', above0, '-1s')],
-  ['conntrack.maxPerCore', '', ['0'], bad(`${conntrack}.MaxPerCore`, not0, '-1')],
-  ['conntrack.min', '', ['0'], bad(`${conntrack}.Min`, not0, '-1')],
-  [
-    'conntrack.tcpEstablishedTimeout',
-    '',
-    ['0s'],
-    bad(`${conntrack}.TCPEstablishedTimeout`, not0, '-1s'),
-  ],
-  [
-    'conntrack.tcpCloseWaitTimeout',
-    '',
-    ['0s'],
-    bad(`${conntrack}.TCPCloseWaitTimeout`, not0, '-1s'),
-  ],
-  ['conntrack.udpTimeout', '', ['1s'], bad(`${conntrack}.UDPTimeout`, not0, '-1s')],
-  ['conntrack.udpStreamTimeout', '', ['1s'], bad(`${conntrack}.UDPStreamTimeout`, not0, '-1s')],
-  ['ipvs.tcpTimeout', 'mode: ipvs', ['1s'], bad(`${ipvs}.TCPTimeout`, not0, '-1s')],
-  ['ipvs.tcpFinTimeout', 'mode: ipvs', ['1s'], bad(`${ipvs}.TCPFinTimeout`, not0, '-1s')],
-  ['ipvs.udpTimeout', 'mode: ipvs', ['1s'], bad(`${ipvs}.UDPTimeout`, not0, '-1s')],
-  ['ipvs.udpTimeout', 'mode: iptables', ['-1s'], {}],
-  ['ipvs.syncPeriod', 'mode: ipvs', ['1ns'], bad('SyncPeriod', above0, '-1s')],
-  ['iptables.syncPeriod', 'mode: iptables', ['1s'], bad('SyncPeriod', above0, '-1s')],
-  ['nftables.syncPeriod', 'mode: nftables', ['1s'], bad('SyncPeriod', above0, '-1s')],
-  ['ipvs.minSyncPeriod', 'mode: ipvs', ['30s'], bad('MinSyncPeriod', not0, '-1s')],
-  ['iptables.minSyncPeriod', 'mode: iptables', ['30s'], bad('MinSyncPeriod', not0, '-1s')],
-  ['iptables.minSyncPeriod', 'mode: userspace', ['30s'], bad('MinSyncPeriod', not0, '-1s')],
-  ['iptables.minSyncPeriod', 'mode: ipvs', ['-1s'], {}],
-  ['nftables.minSyncPeriod', 'mode: nftables', ['30s'], bad('MinSyncPeriod', not0, '-1s')],
-  ['nftables.maxSyncPeriod', 'mode: nftables', ['1s', '9h'], bad('MaxSyncPeriod', not0, '-1s')],
-  ['iptables.maxSyncPeriod', '', ['1s', '9h'], bad('MaxSyncPeriod', not0, '-1s')],
-  ['serviceLimits.frontends', '', ['0', '1'], bad('ServiceLimits.frontends', not0, '-1')],
-  [
-    'serviceLimits.frontendEndpoints',
-    '',
-    ['0', '1'],
-    bad('ServiceLimits.frontendEndpoints', not0, '-1'),
-  ],
-  ['serviceLimits.endpoints', '', ['0', '1'], bad('ServiceLimits.endpoints', not0, '-1')],
-  ['serviceLimits.sourceRanges', '', ['0', '1'], bad('ServiceLimits.sourceRanges', not0, '-1')],
-  ['serviceLimits.affinityPorts', '', ['0', '1'], bad('ServiceLimits.affinityPorts', not0, '-1')],
-  [
-    'serviceLimits.namespaceFactor',
-    '',
-    ['0', '1'],
-    bad('ServiceLimits.namespaceFactor', not0, '-1'),
-  ],
-  ...[
-    ['clientConnections', 1_000_000] as const,
-    ['clientShare', 100] as const,
-    ['namespaceConnections', 1_000_000] as const,
-    ['namespaceShare', 100] as const,
-  ].map(([what, most]): (typeof bounds)[number] => {
-    const within = `must be within the range [0, ${most}]`;
-    const errors = bad(`ConnectionLimits.${what}`, within, '-1', `${most + 1}`);
-    return [`connectionLimits.${what}`, '', ['0', `${most}`], errors];
+  ['clientConnection.burst', '', '0 1', 'ClientConnection.Burst', not0, '-1'],
+  ['configSyncPeriod', '', '1ns', 'ConfigSyncPeriod', above0, '-1s'],
+  ['conntrack.maxPerCore', '', '0', `${conntrack}.MaxPerCore`, not0, '-1'],
+  ['conntrack.min', '', '0', `${conntrack}.Min`, not0, '-1'],
+  ...['EstablishedTimeout', 'CloseWaitTimeout'].map((name): Bound => {
+    return [`conntrack.tcp${name}`, '', '0s', `${conntrack}.TCP${name}`, not0, '-1s'];
   }),
-  ['udpIdleTimeout', 'mode: userspace', ['1ms'], bad('UDPIdleTimeout', above0, '-1s')],
-  ['udpIdleTimeout', 'mode: iptables', ['-1s'], {}],
+  ['conntrack.udpTimeout', '', '1s', `${conntrack}.UDPTimeout`, not0, '-1s'],
+  ['conntrack.udpStreamTimeout', '', '1s', `${conntrack}.UDPStreamTimeout`, not0, '-1s'],
+  ['ipvs.tcpTimeout', 'mode: ipvs', '1s', `${ipvs}.TCPTimeout`, not0, '-1s'],
+  ['ipvs.tcpFinTimeout', 'mode: ipvs', '1s', `${ipvs}.TCPFinTimeout`, not0, '-1s'],
+  ['ipvs.udpTimeout', 'mode: ipvs', '1s', `${ipvs}.UDPTimeout`, not0, '-1s'],
+  ['ipvs.udpTimeout', 'mode: iptables', '-1s'],
+  ['ipvs.syncPeriod', 'mode: ipvs', '1ns', 'SyncPeriod', above0, '-1s'],
+  ['iptables.syncPeriod', 'mode: iptables', '1s', 'SyncPeriod', above0, '-1s'],
+  ['nftables.syncPeriod', 'mode: nftables', '1s', 'SyncPeriod', above0, '-1s'],
+  ['ipvs.minSyncPeriod', 'mode: ipvs', '30s', 'MinSyncPeriod', not0, '-1s'],
+  ['iptables.minSyncPeriod', 'mode: iptables', '30s', 'MinSyncPeriod', not0, '-1s'],
+  ['iptables.minSyncPeriod', 'mode: userspace', '30s', 'MinSyncPeriod', not0, '-1s'],
+  ['iptables.minSyncPeriod', 'mode: ipvs', '-1s'],
+  ['nftables.minSyncPeriod', 'mode: nftables', '30s', 'MinSyncPeriod', not0, '-1s'],
+  ['nftables.maxSyncPeriod', 'mode: nftables', '1s 9h', 'MaxSyncPeriod', not0, '-1s'],
+  ['iptables.maxSyncPeriod', '', '1s 9h', 'MaxSyncPeriod', not0, '-1s'],
+  ...[
+    ...['serviceLimits.frontends', 'serviceLimits.frontendEndpoints', 'serviceLimits.endpoints'],
+    ...['serviceLimits.sourceRanges', 'serviceLimits.affinityPorts'],
+    ...['serviceLimits.namespaceFactor', 'fastPathPackets'],
+  ].map((field): Bound => [field, '', '0 1', pathOf(field), not0, '-1']),
+  ...Object.entries({
+    failureDetectionMaxEjected: 100,
+    'connectionLimits.clientConnections': 1_000_000,
+    'connectionLimits.clientShare': 100,
+    'connectionLimits.namespaceConnections': 1_000_000,
+    'connectionLimits.namespaceShare': 100,
+  }).map(([field, most]): Bound => {
+    return [field, '', `0 ${most}`, pathOf(field), `${range}[0, ${most}]`, `-1 ${most + 1}`];
+  }),
+  ['udpIdleTimeout', 'mode: userspace', '1ms', 'UDPIdleTimeout', above0, '-1s'],
+  ['udpIdleTimeout', 'mode: iptables', '-1s'],
 ];
 
-/** Wrong values, each with the line that kube-proxy prints. */
-function bad(path: string, detail: string, ...values: string[]): Record<string, string> {
-  const line = (value: string): string =>
-    `KubeProxyConfiguration.${path}: Invalid value: ${value}: ${detail}`;
-  return Object.fromEntries(values.map((value) => [value, line(value)]));
-}
+describe.for(bounds)('bounds of %s with "%s"', ([field, rest, within, path, detail, beyond]) => {
+  const read = (value: string) =>
+    loadFile(`${rest}\n${fileWith(field, value).slice(header.length)}`);
 
-describe.each(bounds)('bounds of %s with "%s"', (path, rest, within, beyond) => {
-  test.each(within)('%s is within', (value) => {
-    expect(loadFile(`${rest}\n${fileWith(path, value).slice(header.length)}`).kind).toBe('run');
+  test.each(within.split(' '))('%s is within', (value) => {
+    expect(read(value).kind).toBe('run');
   });
 
-  test.each(Object.entries(beyond))('%s is beyond', (value, error) => {
-    const text = errorOf(loadFile(`${rest}\n${fileWith(path, value).slice(header.length)}`));
+  test.each(beyond?.split(' ') ?? [])('%s is beyond', (value) => {
+    const text = errorOf(read(value));
     expect(text.split('\n')[0]).toContain('Error: failed validate: ');
-    expect(text).toContain(error);
-    expect(text).toMatch(new RegExp(`\\n {2}${path} \\(line \\d+\\): ${value}: `));
+    expect(text).toContain(`KubeProxyConfiguration.${path}: Invalid value: ${value}: ${detail}`);
+    expect(text).toMatch(new RegExp(`\\n {2}${field} \\(line \\d+\\): ${value}: `));
   });
 });
 
