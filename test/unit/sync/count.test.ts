@@ -63,15 +63,4 @@ describe('the count of elements', () => {
     await world.clock.pass(11_000);
     expect(world.kinds('drift').at(-1)).toMatchObject({ purpose: 'audit', writers: 'others' });
   });
-
-  it('is correct while pools change, Services are deleted, and elements wait for deletion', async () => {
-    const world = await running();
-    for (let n = 0; n < 40; n += 1) {
-      const hosts = Array.from({ length: n % 5 }, (_, i) => `10.244.9.${i + 1}`);
-      world.setEndpoints(`web-${n % 30}`, ...hosts);
-      if (n % 7 === 0) world.removeService(`web-${(n + 3) % 30}`);
-      await world.clock.pass(900);
-    }
-    expect(world.kinds('miscounted')).toEqual([]);
-  });
 });

@@ -6,24 +6,6 @@ import { started, World, webService } from './world.ts';
 const port = (name: string): string => `default/${name}:http/TCP`;
 
 describe('the start of the sync loop', () => {
-  it('writes nothing before Services and EndpointSlices were both listed', async () => {
-    const kernel = new ToyKernel();
-    kernel.objects.set('f default/old:http/TCP', 'aa');
-    const world = new World({}, kernel);
-    world.addServices(0, 3);
-    world.run();
-    await world.clock.pass(60_000);
-    world.state.markSynced('services');
-    world.loop.wake();
-    await world.clock.pass(60_000);
-    expect([...kernel.objects.keys()]).toEqual(['f default/old:http/TCP']);
-
-    world.state.markSynced('endpointslices');
-    world.loop.wake();
-    await world.clock.pass(0);
-    expect(Object.keys(world.forwarded)).toEqual([port('web-0'), port('web-1'), port('web-2')]);
-  });
-
   it('resolves Services whose slices have arrived while the lists are still being read', async () => {
     const world = new World();
     world.run();
