@@ -260,3 +260,8 @@ export function joined({ IPv4, IPv6 }: DualAddresses): string {
 /** The objects that exist before a story's first step. */
 export const BASELINE: readonly KubernetesObject[] = [node(), serviceCidr()];
 export const DEFAULT_CLUSTER_CIDR = joined(CLUSTER_CIDR);
+/** How most stories configure the proxy. */
+export const settings = {
+  detectLocalMode: 'ClusterCIDR',
+  clusterCIDR: DEFAULT_CLUSTER_CIDR,
+} as const;

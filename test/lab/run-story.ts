@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ActorName, actorAt, FAMILIES, type Family, familyOf, hostPort } from './addresses.ts';
 import { describeExpectation, describeTally, judge, mergeTallies } from './expectation.ts';
 import type { Lab } from './lab.ts';
-import { BASELINE, DEFAULT_CLUSTER_CIDR, type KubernetesObject, keyOf } from './objects.ts';
+import { BASELINE, type KubernetesObject, keyOf, settings as standard } from './objects.ts';
 import { type Attempt, PROTOCOLS, type Protocol, type Tally } from './outcome.ts';
 import { answerMs, hangsMs, paced } from './pace.ts';
 import type { ProxySettings, ProxyUnderTest, RunningProxy } from './proxy.ts';
@@ -22,11 +22,6 @@ const CONNECTIONS_MIN = 16;
 /** … and then more are made, up to this. */
 const CONNECTIONS_MAX = 160;
 const CONNECTIONS_REFUSED = 4;
-
-const DEFAULT_SETTINGS: ProxySettings = {
-  detectLocalMode: 'ClusterCIDR',
-  clusterCIDR: DEFAULT_CLUSTER_CIDR,
-};
 
 /** Its message is the story up to the step that went wrong, and the node's ruleset. */
 export class StoryFailure extends Error {
@@ -109,7 +104,7 @@ class StoryRun {
         }
       }
     }
-    await this.#start(this.#story.settings ?? DEFAULT_SETTINGS);
+    await this.#start(this.#story.settings ?? standard);
     for (const step of this.#story.steps) {
       this.#told.push(describeStep(step));
       await this.#step(step);
@@ -204,7 +199,7 @@ class StoryRun {
         return this.#areUnbound(step.addresses);
       case 'restart':
         await this.#running?.stop();
-        return this.#start(step.settings ?? this.#story.settings ?? DEFAULT_SETTINGS);
+        return this.#start(step.settings ?? this.#story.settings ?? standard);
     }
   }
 

@@ -10,13 +10,7 @@ import {
   POD_A_IP,
 } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
-import {
-  BASELINE,
-  clientIpAffinity,
-  DEFAULT_CLUSTER_CIDR,
-  service,
-  slices,
-} from '../lab/objects.ts';
+import { BASELINE, clientIpAffinity, service, settings, slices } from '../lab/objects.ts';
 import { untilReleased } from '../lab/owners.ts';
 import { answerMs, hangsMs, paced } from '../lab/pace.ts';
 import { serverOf } from '../lab/who-answers.ts';
@@ -97,7 +91,6 @@ async function answers(from: string): Promise<unknown> {
 }
 
 const allByPodA = [[4, 'pod-a']];
-const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 
 test('a client that sends again to an endpoint that has gone is not bound to it again', async () => {
   const silent = slices('web', [{ at: ABYSS_IP }], { ports: [{ port: 8080, protocol: 'UDP' }] });

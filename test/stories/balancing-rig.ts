@@ -9,13 +9,7 @@ import type { Balance } from '../../src/state/deal.ts';
 import { type ActorName, POD_A_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { load, serveLoad } from '../lab/load.ts';
-import {
-  BASELINE,
-  DEFAULT_CLUSTER_CIDR,
-  type KubernetesObject,
-  service,
-  slice,
-} from '../lab/objects.ts';
+import { BASELINE, type KubernetesObject, service, settings, slice } from '../lab/objects.ts';
 import { answerMs } from '../lab/pace.ts';
 import type { RunningProxy } from '../lab/proxy.ts';
 import { vip } from './common.ts';
@@ -25,7 +19,6 @@ import { cleanup, type FairleadOptions, fairlead } from './fairlead-proxy.ts';
 const connections = Number(process.env.BALANCED_CONNECTIONS ?? 4000);
 /** How long a test with several shares may take. */
 export const longestMs = 400_000;
-const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 
 /** Addresses of pod-a, at which the load server listens. */
 const hosts = [2, 101, 102, 103].map((host) => `10.244.1.${host}`);

@@ -18,7 +18,7 @@ import {
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { notingKernel } from '../lab/noting-kernel.ts';
-import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
+import { BASELINE, service, slices, settings as standard } from '../lab/objects.ts';
 import { answerMs, hangsMs } from '../lab/pace.ts';
 import { vip } from './common.ts';
 import { fairlead, type MeasuredProxy } from './fairlead-proxy.ts';
@@ -34,8 +34,7 @@ const ids = {
 } as const satisfies Record<Client, string>;
 
 const settings = {
-  detectLocalMode: 'ClusterCIDR',
-  clusterCIDR: DEFAULT_CLUSTER_CIDR,
+  ...standard,
   connectTime: 'all',
   connectTimeExcludedPods: 'mesh=on',
   ownTables: false,

@@ -15,13 +15,7 @@ import { type ActorName, FAMILIES, POD_A_IP, POD_B_IP } from '../lab/addresses.t
 import { askKernel } from '../lab/ask-kernel.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
-import {
-  BASELINE,
-  DEFAULT_CLUSTER_CIDR,
-  type KubernetesObject,
-  service,
-  slices,
-} from '../lab/objects.ts';
+import { BASELINE, type KubernetesObject, service, settings, slices } from '../lab/objects.ts';
 import { whoAnswers } from '../lab/who-answers.ts';
 import { main } from '../process/main.ts';
 import { vip } from './common.ts';
@@ -29,7 +23,6 @@ import { fairleadInside, type InsideOptions, type KillableProxy } from './fairle
 import type { LogLine } from './fairlead-proxy.ts';
 
 const test = anyTest.skipIf(!canTranslate());
-const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 /** As in a container without mounts. */
 const nothingMounted: ConnectTimePaths = { directory: '/nowhere/fairlead', cgroup: undefined };
 const detached = 'Detached connect-time programs that no process updates';

@@ -27,13 +27,7 @@ import {
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { notingKernel } from '../lab/noting-kernel.ts';
-import {
-  BASELINE,
-  DEFAULT_CLUSTER_CIDR,
-  type KubernetesObject,
-  service,
-  slices,
-} from '../lab/objects.ts';
+import { BASELINE, type KubernetesObject, service, settings, slices } from '../lab/objects.ts';
 import type { SocketAddress } from '../lab/outcome.ts';
 import { answerMs } from '../lab/pace.ts';
 import type { ProxySettings } from '../lab/proxy.ts';
@@ -43,8 +37,6 @@ import { NODE_PORT, vip } from './common.ts';
 import { fairlead, type LogLine, type MeasuredProxy } from './fairlead-proxy.ts';
 
 const test = anyTest.skipIf(!canTranslate());
-
-const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 
 let lab: Lab;
 let place: ConnectTimePlace;

@@ -9,7 +9,7 @@ import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { FAMILIES, type Family, POD_A_IP } from '../lab/addresses.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
-import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
+import { BASELINE, service, slices, settings as standard } from '../lab/objects.ts';
 import { answerMs } from '../lab/pace.ts';
 import { serverOf } from '../lab/who-answers.ts';
 import { vip } from './common.ts';
@@ -54,8 +54,7 @@ async function start(connectTime: 'off' | 'all'): Promise<void> {
   await running?.stop();
   const proxy = fairlead('nftables', { connectTime: place });
   const settings = {
-    detectLocalMode: 'ClusterCIDR',
-    clusterCIDR: DEFAULT_CLUSTER_CIDR,
+    ...standard,
     connectTime,
   } as const;
   const objects = [...BASELINE, service('web', { clusterIp: vip }), ...slices('web', ['pod-a'])];

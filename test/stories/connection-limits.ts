@@ -5,10 +5,10 @@ import { CLIENT_IP, CLIENT_OTHER_IP, clusterIp, NODE_IP, POD_A_IP } from '../lab
 import { createLab, type Lab } from '../lab/lab.ts';
 import {
   BASELINE,
-  DEFAULT_CLUSTER_CIDR,
   type KubernetesObject,
   service,
   slices,
+  settings as standard,
 } from '../lab/objects.ts';
 import type { Outcome } from '../lab/outcome.ts';
 import { answerMs, hangsMs } from '../lab/pace.ts';
@@ -33,11 +33,7 @@ export function shareLab(): void {
 }
 
 const long = { timeout: hangsMs };
-const settings = {
-  detectLocalMode: 'ClusterCIDR',
-  clusterCIDR: DEFAULT_CLUSTER_CIDR,
-  serviceMetrics: true,
-} as const;
+const settings = { ...standard, serviceMetrics: true } as const;
 
 const web = { address: clusterIp(10).IPv4, port: 80 };
 const nodePort = { address: NODE_IP.IPv4, port: 30_080 };

@@ -12,7 +12,7 @@ import {
   POD_B_IP,
 } from '../lab/addresses.ts';
 import type { Lab } from '../lab/lab.ts';
-import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
+import { BASELINE, service, slices, settings as standard } from '../lab/objects.ts';
 import { answerMs } from '../lab/pace.ts';
 import { serverOf } from '../lab/who-answers.ts';
 import { until } from '../process/program.ts';
@@ -21,8 +21,7 @@ import type { LogLine } from './fairlead-proxy.ts';
 export const vip = clusterIp(10);
 export const objects = [...BASELINE, service('web'), ...slices('web', ['pod-b'])];
 export const settings = {
-  detectLocalMode: 'ClusterCIDR',
-  clusterCIDR: DEFAULT_CLUSTER_CIDR,
+  ...standard,
 } as const;
 
 const clients = (['client', 'pod-a'] as const).flatMap((actor) =>

@@ -4,7 +4,7 @@ import { type Firewall, firewallRules } from '../conformance/firewall-rules.ts';
 import { mixedRules, restoreText } from '../conformance/kube-proxy-rules.ts';
 import { clusterIp, FAMILIES, type Family, NODE_IP, POD_A_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
-import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
+import { BASELINE, service, settings, slices } from '../lab/objects.ts';
 import type { Attempt } from '../lab/outcome.ts';
 import { answerMs, paced } from '../lab/pace.ts';
 import { runStory } from '../lab/run-story.ts';
@@ -29,7 +29,6 @@ afterEach(async () => {
   await lab.reset();
 });
 
-const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 const healthPort = 32_000;
 const localPort = NODE_PORT + 1;
 

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { clusterIp, FAMILIES, type Family, NODE_IP, POD_A_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
-import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
+import { BASELINE, service, slices, settings as standard } from '../lab/objects.ts';
 import type { Outcome } from '../lab/outcome.ts';
 import { answerMs, paced } from '../lab/pace.ts';
 import { cleanup, fairlead, type MeasuredProxy } from './fairlead-proxy.ts';
@@ -31,11 +31,7 @@ beforeAll(async () => {
 afterEach(() => cleanup(lab.node));
 afterAll(() => lab.close());
 
-const settings = {
-  detectLocalMode: 'ClusterCIDR',
-  clusterCIDR: DEFAULT_CLUSTER_CIDR,
-  serviceMetrics: true,
-} as const;
+const settings = { ...standard, serviceMetrics: true } as const;
 
 /** Last byte of the ClusterIP of the Service without a server. */
 const silent = 12;

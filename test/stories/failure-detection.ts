@@ -10,13 +10,7 @@ import { type Call, Caller } from '../lab/caller.ts';
 import type { ConnectTimePlace } from '../lab/connect-time.ts';
 import type { Lab } from '../lab/lab.ts';
 import { monotonicMs, serveLoad } from '../lab/load.ts';
-import {
-  BASELINE,
-  DEFAULT_CLUSTER_CIDR,
-  inNamespace,
-  type KubernetesObject,
-  slice,
-} from '../lab/objects.ts';
+import { BASELINE, inNamespace, type KubernetesObject, settings, slice } from '../lab/objects.ts';
 import { hangsMs, paced } from '../lab/pace.ts';
 import { until } from '../process/program.ts';
 import { annotated, web, weighted } from './balancing-rig.ts';
@@ -28,7 +22,6 @@ const ejected = 'Endpoint does not answer; it gets no new connections';
 const returned = 'Endpoint gets new connections again';
 const longestMs = Math.max(240_000, paced(120_000));
 
-const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 /** Addresses of pod-a, each an endpoint. */
 const hosts = [2, 101, 102, 103].map((host) => `10.244.1.${host}`);
 

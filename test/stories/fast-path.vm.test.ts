@@ -21,11 +21,11 @@ import { createLab, type Lab } from '../lab/lab.ts';
 import { withoutOwner } from '../lab/listing.ts';
 import {
   BASELINE,
-  DEFAULT_CLUSTER_CIDR,
   type KubernetesObject,
   SERVER_PORT,
   service,
   slices,
+  settings as standard,
 } from '../lab/objects.ts';
 import type { Protocol } from '../lab/outcome.ts';
 import { paced } from '../lab/pace.ts';
@@ -35,8 +35,7 @@ import { inForce, Place, Program, until } from '../process/program.ts';
 import { cleanup, type FairleadOptions, fairlead } from './fairlead-proxy.ts';
 
 const settings = {
-  detectLocalMode: 'ClusterCIDR',
-  clusterCIDR: DEFAULT_CLUSTER_CIDR,
+  ...standard,
   fastPath: 'flowtable',
   fastPathPackets: 2,
 } as const;

@@ -7,13 +7,7 @@ import { TableOwnership } from '../../src/modes/nft-table/ownership.ts';
 import { FAMILIES, POD_A_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { withoutOwner } from '../lab/listing.ts';
-import {
-  BASELINE,
-  clientIpAffinity,
-  DEFAULT_CLUSTER_CIDR,
-  service,
-  slices,
-} from '../lab/objects.ts';
+import { BASELINE, clientIpAffinity, service, settings, slices } from '../lab/objects.ts';
 import { answerMs, hangsMs, paced } from '../lab/pace.ts';
 import type { ProxySettings } from '../lab/proxy.ts';
 import { vip } from './common.ts';
@@ -25,7 +19,6 @@ import {
   type SwitchableProxy,
 } from './fairlead-proxy.ts';
 
-const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 const stickyVip = { IPv4: '10.96.0.12', IPv6: 'fd00:96::c' };
 const objects = [
   ...BASELINE,

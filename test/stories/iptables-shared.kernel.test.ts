@@ -18,14 +18,13 @@ import {
 } from '../lab/addresses.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
-import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
+import { BASELINE, service, settings, slices } from '../lab/objects.ts';
 import type { ProxySettings, RunningProxy } from '../lab/proxy.ts';
 import { whoAnswers } from '../lab/who-answers.ts';
 import { lb, NODE_PORT, reachable, vip } from './common.ts';
 import { untilTold } from './downloads.ts';
 import { fairlead, type LogLine } from './fairlead-proxy.ts';
 
-const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 const repairedRules = 'Repaired rules that another program changed';
 const both = [...BASELINE, reachable(), ...slices('web', ['pod-a', 'pod-b'])];
 

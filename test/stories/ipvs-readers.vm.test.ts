@@ -7,12 +7,10 @@ import { formatEndpoint } from '../../src/net/address.ts';
 import { noPause } from '../../src/time/pacer.ts';
 import { FAMILIES, type Family, hostPort, POD_A_IP, POD_B_IP, POD_C_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
-import { BASELINE, DEFAULT_CLUSTER_CIDR, slices } from '../lab/objects.ts';
+import { BASELINE, settings, slices } from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
 import { frontends, reachable, vip } from './common.ts';
 import { fairlead } from './fairlead-proxy.ts';
-
-const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 
 let lab: Lab;
 beforeAll(async () => {

@@ -12,10 +12,10 @@ import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../la
 import { createLab, type Lab } from '../lab/lab.ts';
 import {
   BASELINE,
-  DEFAULT_CLUSTER_CIDR,
   type KubernetesObject,
   service,
   slices,
+  settings as standard,
 } from '../lab/objects.ts';
 import { answerMs, paced } from '../lab/pace.ts';
 import type { ProxySettings, RunningProxy } from '../lab/proxy.ts';
@@ -27,8 +27,7 @@ import { cleanup, type LogLine } from './fairlead-proxy.ts';
 export const loopback = { IPv4: '127.0.0.1', IPv6: '::1' } as const;
 
 const settings = {
-  detectLocalMode: 'ClusterCIDR',
-  clusterCIDR: DEFAULT_CLUSTER_CIDR,
+  ...standard,
   nodePortAddresses: ['primary', 'localhost'],
   // For mode iptables, which has IPv4 by this.
   localhostNodePorts: true,

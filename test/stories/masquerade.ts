@@ -6,7 +6,7 @@ import {
   POD_B_IP,
   POD_BRIDGE,
 } from '../lab/addresses.ts';
-import { DEFAULT_CLUSTER_CIDR, SERVER_PORT, slices } from '../lab/objects.ts';
+import { SERVER_PORT, slices, settings as standard } from '../lab/objects.ts';
 import type { ProxySettings } from '../lab/proxy.ts';
 import { answered, apply, at, connect, type SeenSource, type Story } from '../lab/story.ts';
 import { externalLocal, fromOutside, frontends, reachable } from './common.ts';
@@ -57,8 +57,7 @@ function matrix(name: string, settings: ProxySettings, seen: Seen, covers: strin
 }
 
 const clusterCidr = {
-  detectLocalMode: 'ClusterCIDR',
-  clusterCIDR: DEFAULT_CLUSTER_CIDR,
+  ...standard,
 } as const satisfies ProxySettings;
 
 const detectors: readonly Story[] = [

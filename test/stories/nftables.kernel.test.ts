@@ -16,10 +16,10 @@ import { createLab, type Lab } from '../lab/lab.ts';
 import { withoutOwner } from '../lab/listing.ts';
 import {
   BASELINE,
-  DEFAULT_CLUSTER_CIDR,
   type KubernetesObject,
   SERVER_PORT,
   service,
+  settings,
   slices,
 } from '../lab/objects.ts';
 import type { Attempt } from '../lab/outcome.ts';
@@ -31,8 +31,6 @@ import { frontends, lb, NODE_PORT, reachable, vip } from './common.ts';
 import { servicesOfEveryClass } from './every-class.ts';
 import { cleanup, type FairleadOptions, fairlead, type LogLine } from './fairlead-proxy.ts';
 import { chosenStories } from './index.ts';
-
-const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 
 /** An emulated machine has no time for as much. */
 const isFirst = process.env.FAIRLEAD_STORIES === 'first';

@@ -9,7 +9,7 @@ import {
   NODE2_IP,
   POD_B_IP,
 } from '../lab/addresses.ts';
-import { DEFAULT_CLUSTER_CIDR, joined, node, service, slices } from '../lab/objects.ts';
+import { settings as detector, joined, node, service, slices } from '../lab/objects.ts';
 import {
   answered,
   apply,
@@ -36,8 +36,6 @@ const podA = answered({ 'pod-a': 'node' });
 const LOOPBACK: DualAddresses = { IPv4: '127.0.0.1', IPv6: '::1' };
 const FIRST_LAN: DualAddresses = { IPv4: '192.168.10.0/24', IPv6: 'fd00:10::/64' };
 const SECOND_LAN: DualAddresses = { IPv4: '192.168.20.0/24', IPv6: 'fd00:20::/64' };
-
-const detector = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 
 function to(address: DualAddresses, port: number = NODE_PORT): ReturnType<typeof at> {
   return at(address, port);

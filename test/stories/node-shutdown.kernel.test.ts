@@ -1,15 +1,14 @@
 /** What becomes of packets on a node that shuts down, as the kubelet says of it. */
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { createLab, type Lab } from '../lab/lab.ts';
-import { DEFAULT_CLUSTER_CIDR, node, SERVER_PORT, service, slices } from '../lab/objects.ts';
+import { node, SERVER_PORT, service, slices, settings as standard } from '../lab/objects.ts';
 import { runStory } from '../lab/run-story.ts';
 import { answered, apply, at, connect, open, resume, type Story } from '../lab/story.ts';
 import { externalLocal, frontends, reachable, vip } from './common.ts';
 import { fairlead } from './fairlead-proxy.ts';
 
 const settings = {
-  detectLocalMode: 'ClusterCIDR',
-  clusterCIDR: DEFAULT_CLUSTER_CIDR,
+  ...standard,
   healthzNodeShutdown: true,
 } as const;
 const { clusterIp, loadBalancer } = frontends;

@@ -4,15 +4,13 @@ import { lbVip, POD_A_IP } from '../lab/addresses.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { withoutOwner } from '../lab/listing.ts';
-import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
+import { BASELINE, service, settings, slices } from '../lab/objects.ts';
 import { orphans, untilReleased } from '../lab/owners.ts';
 import { runStory } from '../lab/run-story.ts';
 import { annotated } from './balancing-rig.ts';
 import { cleanup, fairlead } from './fairlead-proxy.ts';
 import { iptablesStory } from './iptables-story.ts';
 import { portRangeStories } from './port-ranges.ts';
-
-const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 
 let lab: Lab;
 beforeAll(async () => {

@@ -1,6 +1,6 @@
 /** What a new process takes over, and what it changes (behaviour document 12.48). */
 import { NODE_SECOND_IP } from '../lab/addresses.ts';
-import { DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
+import { settings as detector, service, slices } from '../lab/objects.ts';
 import {
   answered,
   apply,
@@ -19,7 +19,6 @@ import { endsWithTheProcess, startsWithAllAddresses } from './differences.ts';
 const { clusterIp, loadBalancer, nodePort } = frontends;
 const all = slices('web', ['pod-a', 'pod-b', 'pod-c']);
 const byAll = answered({ 'pod-a': 'node', 'pod-b': 'node', 'pod-c': 'node' });
-const detector = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 
 export const restartStories: readonly Story[] = [
   {

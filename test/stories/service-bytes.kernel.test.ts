@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { ModeName } from '../../src/config/config.ts';
 import { clusterIp, lbVip, POD_B_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
-import { DEFAULT_CLUSTER_CIDR, node, service, serviceCidr, slices } from '../lab/objects.ts';
+import { node, service, serviceCidr, settings, slices } from '../lab/objects.ts';
 import { answerMs, hangsMs } from '../lab/pace.ts';
 import { until } from '../process/program.ts';
 import { fairleadInside, type KillableProxy } from './fairlead-inside.ts';
@@ -23,7 +23,6 @@ const objects = [
   ...[node({ labels: { 'topology.kubernetes.io/zone': 'here' } }), serviceCidr()],
   ...[service('web', { vips: [lbVip(1)] }), ...slices('web', [{ at: 'pod-b', zone: 'there' }])],
 ];
-const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 
 /** Sockets of group NFNLGRP_CONNTRACK_DESTROY alone. */
 async function listeners(): Promise<number> {

@@ -26,10 +26,10 @@ import { createLab, type Lab } from '../lab/lab.ts';
 import {
   BASELINE,
   clientIpAffinity,
-  DEFAULT_CLUSTER_CIDR,
   type KubernetesObject,
   service,
   slices,
+  settings as standard,
 } from '../lab/objects.ts';
 import type { Outcome } from '../lab/outcome.ts';
 import { untilReleased } from '../lab/owners.ts';
@@ -56,11 +56,7 @@ beforeAll(async () => {
 afterEach(() => cleanup(lab.node));
 afterAll(() => lab.close());
 
-const settings = {
-  detectLocalMode: 'ClusterCIDR',
-  clusterCIDR: DEFAULT_CLUSTER_CIDR,
-  serviceMetrics: true,
-} as const;
+const settings = { ...standard, serviceMetrics: true } as const;
 
 /** Counts are read again after 2 s. */
 const readAgain = (proxy: MeasuredProxy): Promise<void> => proxy.skip(2100);

@@ -5,7 +5,7 @@ import { iptablesMode } from '../../src/modes/iptables/mode.ts';
 import { mixedRules, nftablesRules, restoreText } from '../conformance/kube-proxy-rules.ts';
 import { clusterIp, FAMILIES, type Family, POD_A_IP, POD_B_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
-import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
+import { BASELINE, service, settings, slices } from '../lab/objects.ts';
 import { answerMs } from '../lab/pace.ts';
 import { serverOf } from '../lab/who-answers.ts';
 import { until } from '../process/program.ts';
@@ -87,7 +87,6 @@ test.each([
   const lines: LogLine[] = [];
   const proxy = fairlead('nftables', { log: (line) => lines.push(line) });
   const objects = [...BASELINE, service('web'), ...slices('web', ['pod-a', 'pod-b'])];
-  const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
   const running = await proxy.start(node, settings, objects);
   await untilTold(lines, 'Took over from kube-proxy; removed its rules', 2);
   expect(await allRules()).not.toContain(trace);
@@ -116,7 +115,6 @@ test('downloads survive the switch between our modes, and back', async () => {
   const modes = new Map([...builtModes(), ['iptables', iptablesMode()] as const]);
   const proxy = fairlead('nftables', { modes, log: (line) => lines.push(line) });
   const objects = [...BASELINE, service('web'), ...slices('web', ['pod-a', 'pod-b'])];
-  const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
   const running = await proxy.start(node, settings, objects);
   const connect = async (): Promise<void> => {
     for (const { actor, family } of clients) {

@@ -2,11 +2,11 @@
 import { clusterIp, NODE_IP, nowhere } from '../lab/addresses.ts';
 import {
   clientIpAffinity,
-  DEFAULT_CLUSTER_CIDR,
   SERVER_PORT,
   service,
   slice,
   slices,
+  settings as standard,
 } from '../lab/objects.ts';
 import { answered, apply, at, connect, refused, remove, reset, type Story } from '../lab/story.ts';
 import {
@@ -217,8 +217,7 @@ const large: readonly Story[] = [
     name: 'Of a Service with more ports than one Service gets, the first are served',
     covers: ['5.1'],
     settings: {
-      detectLocalMode: 'ClusterCIDR',
-      clusterCIDR: DEFAULT_CLUSTER_CIDR,
+      ...standard,
       serviceLimits: { frontends: 2 },
     },
     steps: [
@@ -236,8 +235,7 @@ const large: readonly Story[] = [
     name: 'Services that ask for more than their namespace gets have equal shares, the first ports',
     covers: ['5.1'],
     settings: {
-      detectLocalMode: 'ClusterCIDR',
-      clusterCIDR: DEFAULT_CLUSTER_CIDR,
+      ...standard,
       serviceLimits: { frontends: 4, namespaceFactor: 1 },
     },
     steps: [
