@@ -55,7 +55,7 @@ function shapeOf(map: string): readonly [number, number] {
   return shapes[map.slice(0, -1)]!;
 }
 
-function hex(bytes: Uint8Array): string {
+export function hex(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('hex');
 }
 

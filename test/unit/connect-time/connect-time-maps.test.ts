@@ -17,6 +17,7 @@ import { poolIdBytes, poolIds } from '../../../src/connect-time/maps/pool-ids.ts
 import type { Environment } from '../../../src/modes/mode.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import type { FamilyEvent } from '../../../src/sync/events.ts';
+import { hex } from '../../fake/bpf.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { config } from '../modes/config.ts';
 import { address, ready, resolveOne, service, slice } from '../state/build.ts';
@@ -122,10 +123,6 @@ function left(): Pick<OfKind<'left-to-rules'>, 'service' | 'isLeft'>[] {
   const reports = reported('left-to-rules').map(({ family: _, kind: __, ...one }) => one);
   events = [];
   return reports;
-}
-
-function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString('hex');
 }
 
 const numbers = new Map<string, number>();

@@ -77,27 +77,12 @@ describe('the slots of weights', () => {
   });
 
   it.each([
-    [
-      [100, 100, 100],
-      [1, 1, 1],
-    ],
-    [
-      [100, 300],
-      [1, 3],
-    ],
-    [
-      [50, 100, 100],
-      [1, 2, 2],
-    ],
-    [
-      [0, 7],
-      [0, 1],
-    ],
-    [
-      [1, 65_535],
-      [1, 255],
-    ],
-  ])('of %j are %j', (all, counts) => {
+    { all: [100, 100, 100], counts: [1, 1, 1] },
+    { all: [100, 300], counts: [1, 3] },
+    { all: [50, 100, 100], counts: [1, 2, 2] },
+    { all: [0, 7], counts: [0, 1] },
+    { all: [1, 65_535], counts: [1, 255] },
+  ])('of $all are $counts', ({ all, counts }) => {
     expect(slotCounts(all, everywhere)).toEqual(counts);
   });
 

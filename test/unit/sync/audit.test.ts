@@ -3,9 +3,7 @@ import { KernelError } from '../../../src/kernel/errors.ts';
 import type { Environment } from '../../../src/modes/mode.ts';
 import type { Planner } from '../../../src/modes/planner.ts';
 import { quiet, refusal, ToyKernel, ToyPlanner } from './double.ts';
-import { World, webService } from './world.ts';
-
-const port = (name: string): string => `default/${name}:http/TCP`;
+import { port, World, webService } from './world.ts';
 
 async function running(services: number, world = new World()): Promise<World> {
   world.addServices(0, services);

@@ -82,6 +82,15 @@ export class ToyClock implements Clock {
   }
 }
 
+/** Time passes only where it is added to. */
+export class SteppedClock extends ToyClock {
+  ms = 0;
+
+  override now(): number {
+    return this.ms;
+  }
+}
+
 /** Lets promises and immediates that wait for nothing else run out. */
 export async function quiet(): Promise<void> {
   for (let i = 0; i < 30; i += 1) await new Promise((resolve) => setImmediate(resolve));

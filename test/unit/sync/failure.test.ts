@@ -3,9 +3,7 @@ import type { SyncEvent } from '../../../src/sync/events.ts';
 import { isMostlyRefused } from '../../../src/sync/family.ts';
 import { cidr } from '../state/build.ts';
 import { quiet, refusal, type ToyOp } from './double.ts';
-import { started, World, webService } from './world.ts';
-
-const port = (name: string): string => `default/${name}:http/TCP`;
+import { port, started, World, webService } from './world.ts';
 
 /** Refuses every batch that writes the Service, and says which op it was. */
 function refuseService(name: string, code = 'EINVAL') {

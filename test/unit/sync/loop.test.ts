@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { address, cidr, http } from '../state/build.ts';
 import { quiet, ToyClock, ToyKernel } from './double.ts';
-import { started, World, webService } from './world.ts';
-
-const port = (name: string): string => `default/${name}:http/TCP`;
+import { port, started, World, webService } from './world.ts';
 
 describe('the start of the sync loop', () => {
   it('resolves Services whose slices have arrived while the lists are still being read', async () => {

@@ -5,7 +5,7 @@ import { ClusterState } from '../../../src/state/store.ts';
 import { Refresher } from '../../../src/sync/refresher.ts';
 import { Pacer } from '../../../src/time/pacer.ts';
 import { service } from '../state/build.ts';
-import { ToyClock } from './double.ts';
+import { SteppedClock } from './double.ts';
 
 const names = fc.nat({ max: 7 });
 const plan = fc.record({
@@ -15,14 +15,6 @@ const plan = fc.record({
     maxLength: 20,
   }),
 });
-
-class SteppedClock extends ToyClock {
-  ms = 0;
-
-  override now(): number {
-    return this.ms;
-  }
-}
 
 it('loses no change of a Service that comes in a turn of another one', async () => {
   await fc.assert(

@@ -3,7 +3,7 @@ import { ClusterState } from '../../../src/state/store.ts';
 import { Refresher } from '../../../src/sync/refresher.ts';
 import { Pacer } from '../../../src/time/pacer.ts';
 import { service } from '../state/build.ts';
-import { ToyClock } from './double.ts';
+import { SteppedClock } from './double.ts';
 
 /** A millisecond for each step; each Service is recorded when it is resolved. */
 class Rig {
@@ -48,14 +48,6 @@ class Rig {
       if (this.pacer.due) await this.pacer.rest();
     }
     return turns;
-  }
-}
-
-class SteppedClock extends ToyClock {
-  ms = 0;
-
-  override now(): number {
-    return this.ms;
   }
 }
 

@@ -7,9 +7,7 @@ import { joined } from '../../../src/sync/cause.ts';
 import { Quarantine } from '../../../src/sync/quarantine.ts';
 import { address, context, service } from '../state/build.ts';
 import { refusal, ToyClock } from './double.ts';
-import { started, World, webService } from './world.ts';
-
-const port = (name: string): string => `default/${name}:http/TCP`;
+import { port, started, World, webService } from './world.ts';
 
 /** The delays after failures of this kind, up to now. */
 function delays(world: World, purpose: string): (number | undefined)[] {

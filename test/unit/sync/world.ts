@@ -47,6 +47,9 @@ export function endpointsOf(name: string, ...addresses: string[]): EndpointSlice
   return slice(endpoints, fields);
 }
 
+/** The key of the only port of Service `default/NAME`. */
+export const port = (name: string): string => `default/${name}:http/TCP`;
+
 type MakePlanner = (environment: Environment) => Planner;
 
 /** With another kernel than the toy, a planner for it must be given. */
