@@ -94,6 +94,10 @@ export function eachSuspect(
   suspect: (key: FrontendKey, lost: ReadonlySet<EndpointKey>) => void,
 ): void {
   if (previous === next) return;
+  if (previous === undefined) {
+    for (const frontend of next!.frontends) suspect(frontendKey(frontend), noEndpoints);
+    return;
+  }
   const before = new Set(frontendKeys(previous));
   const after = new Set(frontendKeys(next));
   const { lost, gained } = compareEndpoints(previous, next);
@@ -104,14 +108,14 @@ export function eachSuspect(
   }
   let all: ReadonlySet<EndpointKey> | undefined;
   const [had, has] = [previous, next].map((one) => one && rangeIn(one));
-  if (previous && (had?.port !== has?.port || had?.lastPort !== has?.lastPort)) {
+  if (had?.port !== has?.port || had?.lastPort !== has?.lastPort) {
     // Ports that the range loses have all endpoints no more, and those that it gains are new.
     all = rightEndpoints(previous);
     for (const key of after) if (key === rangeKey(key)) suspect(key, all);
   }
   for (const key of before) {
     if (after.has(key)) continue;
-    all ??= rightEndpoints(previous!);
+    all ??= rightEndpoints(previous);
     suspect(key, all);
   }
 }
@@ -154,10 +158,9 @@ export const noEndpoints: ReadonlySet<EndpointKey> = new Set();
 const noLoss = { lost: noEndpoints, gained: 'more' } as const;
 
 function compareEndpoints(
-  previous: Forwarding | undefined,
+  previous: Forwarding,
   next: Forwarding | undefined,
 ): { lost: ReadonlySet<EndpointKey>; gained: 'first' | 'more' } {
-  if (previous === undefined) return noLoss;
   if (next !== undefined && sameLists(previous, next)) return noLoss;
   const after = next === undefined ? [] : listsOf(next);
   const finders = after.map((list) => new EndpointFinder(list));

@@ -62,11 +62,11 @@ export class FrontendsInForce {
     if (previous === next) return;
     const { protocol } = (next ?? previous)!.servicePort;
     const holders = this.#holders[protocol];
-    const after = new Set(next?.frontends.map(frontendKey));
+    const after = previous && new Set(next?.frontends.map(frontendKey));
     for (const frontend of previous?.frontends ?? []) {
       const key = frontendKey(frontend);
       // Another one may have taken it already.
-      if (after.has(key) || holders.get(key)?.key !== previous!.key) continue;
+      if (after!.has(key) || holders.get(key)?.key !== previous!.key) continue;
       holders.delete(key);
       if (frontend.address !== undefined) this.#forget(frontend.address);
     }

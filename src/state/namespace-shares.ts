@@ -336,7 +336,7 @@ function asked(
   let endpoints = 0;
   for (const slice of slices) if (slice.family === family) endpoints += slice.length;
   const named = ports + addresses + endpoints;
-  const pools = poolsOfFrontend(service, family);
+  const pools = poolsOfFrontend(service);
   const guards = (list: List<Address>): number =>
     list.filter((address) => address.family === family).length * ports;
   const others = service.guardsAll ? guards(externalIPs) + nodePorts : 0;

@@ -51,8 +51,8 @@ export function memoriesOfPort(
 }
 
 /** How many pools a frontend of the Service may have in the maps of a mode. */
-export function poolsOfFrontend(service: Service, family: Family): 1 | 2 {
-  return portPolicies(service, family).outside.external === 'Local' ? 2 : 1;
+export function poolsOfFrontend(service: Service): 1 | 2 {
+  return externalPolicy(service) === 'Local' ? 2 : 1;
 }
 
 export function usesCluster(policy: PortPolicy): boolean {

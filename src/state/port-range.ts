@@ -21,13 +21,16 @@ export function hasPort({ port, lastPort = port }: Ports, one: number): boolean 
   return one >= port && one <= lastPort;
 }
 
+/** Of Forwardings with many frontends. */
 const ranges = new WeakMap<readonly Frontend[], { readonly range: Frontend | undefined }>();
+/** To look at this many is faster than the map. */
+const fewFrontends = 16;
 
 /** A range of ports of the Forwarding: at all its addresses they are the same. */
 export function rangeIn({ frontends }: Forwarding): Frontend | undefined {
-  return madeAt(ranges, frontends, () => {
-    return { range: frontends.find(({ lastPort }) => lastPort !== undefined) };
-  }).range;
+  const find = () => frontends.find(({ lastPort }) => lastPort !== undefined);
+  if (frontends.length <= fewFrontends) return find();
+  return madeAt(ranges, frontends, () => ({ range: find() })).range;
 }
 
 /**

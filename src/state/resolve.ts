@@ -122,7 +122,7 @@ export function* resolveInSteps(
 ): Generator<undefined, Resolved> {
   const forwardings: Forwarding[] = [];
   const excess: Excess[] = [];
-  const refusals = new Set<string>();
+  const rangeRefusals: string[] = [];
   const isOne = service.ports.length < 2;
   const ports = isOne ? service.ports : yield* firstOfEachName(service.ports);
   for (const family of families) {
@@ -141,12 +141,13 @@ export function* resolveInSteps(
       const isPlain = !part.asksForAll(port) && !part.asksForDeal(port);
       const seen = isPlain ? part.seen(port, candidates) : yield* part.dealt(port, candidates);
       forwardings.push(seen.forwarding);
-      if (seen.rangeRefusal !== undefined) refusals.add(seen.rangeRefusal);
+      const { rangeRefusal: why } = seen;
+      if (why !== undefined && !rangeRefusals.includes(why)) rangeRefusals.push(why);
       record?.(seen);
     }
     excess.push(...part.excess);
   }
-  return { forwardings, excess, rangeRefusals: [...refusals] };
+  return { forwardings, excess, rangeRefusals };
 }
 
 /** Leaves out a second port with the same name and protocol, which only manifests can have. */
@@ -206,7 +207,7 @@ class FamilyPart {
     const rangesLeft = Math.min(ranges, frontendsMax - countFrontends(got));
     this.#left = { nodePorts: got.nodePorts, ranges: rangesLeft };
     this.#slotsMax = share?.slots ?? serviceSlotsMax;
-    this.#pools = poolsOfFrontend(service, family);
+    this.#pools = poolsOfFrontend(service);
     this.#poolCount = this.#pools * this.#frontendCount();
     const asked = allotFrontends(ports, addresses.length, noLimits.frontends);
     this.#note('frontends', countFrontends(asked) + ranges, frontendsMax);
