@@ -205,7 +205,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/connection-limits': 1108,
   'src/conntrack': 1351,
   'src/failure-detection': 1555,
-  'src/fast-path': 573,
+  'src/fast-path': 575,
   'src/host': 2637,
   'src/kernel': 6535,
   'src/modes': 14_382,
@@ -218,7 +218,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5170,
-  test: 118_822,
+  test: 118_826,
 };
 
 describe('budgets', () => {

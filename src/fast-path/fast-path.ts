@@ -142,7 +142,9 @@ export class FastPath {
 
   /** The first lists are complete. */
   synced(): void {
-    if (this.#wish !== undefined) this.#updates.now();
+    if (this.#wish === undefined) return;
+    this.#excluded.find();
+    this.#updates.now();
   }
 
   /** Stops following changes; the table stays in the kernel. */

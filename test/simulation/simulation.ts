@@ -551,9 +551,9 @@ export class Simulation {
       program.stop();
       for (let ms = 0; ms < stopMs && program.ended === undefined; ms += 50) await this.#pass(50);
       this.#check('ends', program.ended !== undefined, () => `not within ${stopMs} ms`);
-      const writes = this.#writes;
+      const { batches } = program.edge;
       await this.#pass(100);
-      this.#check('ends', this.#writes === writes, () => 'it wrote after its end');
+      this.#check('ends', program.edge.batches === batches, () => 'it wrote after its end');
     }
     this.#leave(program, lingersMs);
     this.#hasServed = this.#isAside = false;

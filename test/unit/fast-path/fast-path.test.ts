@@ -277,8 +277,11 @@ describe('the fast path', () => {
     await first.path.close();
     const { commits } = first.kernel;
     const second = new World(first.kernel);
-    second.services.set(optedOut.key, optedOut);
+    second.synced = false;
     second.path.choose(wish, 'nftables');
+    second.services.set(optedOut.key, optedOut);
+    second.synced = true;
+    second.path.synced();
     await second.clock.pass(9000);
     second.set(optedOut);
     second.path.resolved(optedOut.key);
