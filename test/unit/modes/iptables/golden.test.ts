@@ -3,9 +3,9 @@ import { iptablesMode } from '../../../../src/modes/iptables/mode.ts';
 import type { Family } from '../../../../src/net/address.ts';
 import type { EndpointSlice, Service } from '../../../../src/state/types.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
-import { ready, readyLocal } from '../../state/build.ts';
+import { ready, readyLocal, service } from '../../state/build.ts';
 import { asIPv4, beyond } from '../golden.ts';
-import { endpoints, everyKind, everyProtocol, Stage } from '../nftables/stage.ts';
+import { at, endpoints, everyKind, everyProtocol, Stage } from '../nftables/stage.ts';
 import { save } from './save.ts';
 
 const here = '10.244.0.5';
@@ -39,6 +39,12 @@ const stories: Readonly<Record<string, (family: Family) => Served>> = {
     endpoints(family, both),
   ],
   protocols: (family) => everyProtocol(family, both),
+  weights: (family) => [
+    service({ clusterIPs: [at(family, '10.96.0.1')] }),
+    endpoints(family, { [away]: ready }),
+    endpoints(family, { [here]: ready, '10.244.0.6': ready }, { key: 'ns/web-2', weight: 300 }),
+    endpoints(family, { '10.244.0.7': ready }, { key: 'ns/web-3', weight: 0 }),
+  ],
 };
 
 async function played(family: Family, served: readonly Served[], more = {}): Promise<string> {
