@@ -222,7 +222,6 @@ export interface AffinityFill {
   /** `default/web/tcp/http`, the Service port that it belongs to. */
   readonly servicePort: string;
   readonly pool: 'cluster' | 'local';
-  readonly clients: number;
   /** 1 = it takes no more clients. */
   readonly share: number;
 }

@@ -174,9 +174,6 @@ export function infoMetrics(
 function problemMetrics(registry: Registry, agent: AgentState): void {
   const { problemIndex } = agent;
   readMetric('fairlead_healthy', registry, () => (statusNow(agent).healthy ? 1 : 0));
-  readMetric('fairlead_services_unhealthy', registry, async () => {
-    return (await problemIndex.recentCounts())?.services;
-  });
   readMetric('fairlead_services_with_problems', registry, async () => {
     const { byReason } = (await problemIndex.recentCounts()) ?? {};
     return Array.from(byReason ?? [], ([reason, count]) => [{ reason }, count]);
@@ -264,12 +261,6 @@ export function affinityMetrics(
     const { kernel, mode } = agent;
     return readings.of(mode.name, () => readFills(mode, kernel));
   };
-  readMetric('fairlead_affinity_clients', registry, async () => {
-    return Array.from(await fills(), ([family, maps]) => [
-      { ip_family: family },
-      maps.reduce((sum, map) => sum + map.clients, 0),
-    ]);
-  });
   readMetric('fairlead_affinity_fill_ratio', registry, async () => {
     return [...(await fills())].flatMap(([ip_family, maps]) => {
       const full = maps.filter(({ share }) => share >= shareMin);

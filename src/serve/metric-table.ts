@@ -64,10 +64,6 @@ export const outcomePortsMax = 1000;
 const servicePort = ['ip_family', 'namespace', 'service', 'port', 'protocol'] as const;
 
 export const metricTable = {
-  fairlead_affinity_clients: gauge(
-    'Clients that session affinity remembers; mode nftables',
-    'ip_family',
-  ),
   fairlead_affinity_fill_ratio: gauge(
     'How full the session affinity of a Service port is, from a half. At 1, new clients ' +
       'get any endpoint each time; mode nftables',
@@ -195,11 +191,6 @@ export const metricTable = {
     'mode',
     'requested',
   ),
-  fairlead_modes_replaced_total: counter(
-    'Times that a mode replaced the rules of another',
-    'from',
-    'to',
-  ),
   fairlead_old_connections_ended_total: counter(
     'Connections that were older than their Service allows, and were ended',
     'ip_family',
@@ -248,7 +239,6 @@ export const metricTable = {
     'reason',
   ),
   fairlead_services_over_limit: gauge('Services that exceed a limit, and are served in part'),
-  fairlead_services_unhealthy: gauge('Services with problems on this node, once all were checked'),
   fairlead_services_with_problems: gauge(
     'Services with problems on this node, at most 5 s ago; one may have several reasons',
     'reason',

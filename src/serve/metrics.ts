@@ -306,8 +306,6 @@ function lifecycleMetrics(registry: Registry) {
   return {
     /** A mode cannot run here, so another one is tried. */
     fallbacks: make('fairlead_mode_fallbacks_total'),
-    /** Objects of a mode are removed, because another mode has taken over. */
-    replaced: make('fairlead_modes_replaced_total'),
     reloads: make('fairlead_config_reloads_total'),
     eventsDropped: make('fairlead_cluster_events_dropped_total'),
     takenOver: make('fairlead_takeover_removed_total'),

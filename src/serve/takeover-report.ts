@@ -53,7 +53,6 @@ export function takeoverReport(
       }
       case 'replaced': {
         const { mode, by, objects } = event;
-        metrics.replaced.inc({ from: mode, to: by });
         const first = objects.slice(0, namedMax).map(({ object }) => object);
         const about = { mode, by, objects: objects.length, first };
         log.info(about, 'Took over from another mode; removed its objects');

@@ -30,7 +30,7 @@ export async function readAffinityFill(
     if (record.kind !== 'set' || name === undefined) continue;
     const clients = await countOf(kernel, record);
     if (clients === undefined) continue;
-    fills.push({ ...name, clients, share: clients / clientsMax });
+    fills.push({ ...name, share: clients / clientsMax });
   }
   return fills;
 }

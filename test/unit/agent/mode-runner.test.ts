@@ -76,8 +76,6 @@ describe('a change of the mode in the configuration', () => {
         objects: 2,
       }),
     );
-    const metrics = await (await app.get('metrics', '/metrics')).text();
-    expect(metrics).toContain('fairlead_modes_replaced_total{from="nftables",to="ipvs"} 1\n');
   });
 
   it('can be reverted, and Services are followed all the time', async () => {

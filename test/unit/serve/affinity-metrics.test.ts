@@ -33,7 +33,7 @@ async function serving(): Promise<FakeKernel> {
 const ofWeb = 'fairlead_affinity_fill_ratio{ip_family="IPv4",service_port="ns/web/tcp/"';
 
 describe('metrics of session affinity', () => {
-  it('count clients, and name the Service ports with many of them', async () => {
+  it('name the Service ports with many clients', async () => {
     const registry = new Registry();
     const kernel = await serving();
     let now = 0;
@@ -41,7 +41,6 @@ describe('metrics of session affinity', () => {
     affinityMetrics(registry, { clock, kernel, mode: nftablesMode });
     remember(kernel, 0, 1000);
     const few = await registry.metrics();
-    expect(few).toContain('fairlead_affinity_clients{ip_family="IPv4"} 1000');
     expect(few).not.toContain(ofWeb);
 
     remember(kernel, 1000, 65_535);
@@ -49,7 +48,6 @@ describe('metrics of session affinity', () => {
     expect(await registry.metrics()).toBe(few);
     now = 60_000;
     const full = await registry.metrics();
-    expect(full).toContain('fairlead_affinity_clients{ip_family="IPv4"} 65535');
     expect(full).toContain(`${ofWeb},pool="cluster"} 1`);
   });
 
