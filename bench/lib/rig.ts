@@ -241,6 +241,10 @@ class RefusingOnce implements Kernel {
     return this.#kernel.generation();
   }
 
+  get commits(): number {
+    return this.#kernel.commits;
+  }
+
   isOwn(port: number): boolean {
     return this.#kernel.isOwn(port);
   }

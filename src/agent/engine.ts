@@ -12,7 +12,7 @@ import { ConntrackReconciler } from '../conntrack/reconciler.ts';
 import { NodeFacts } from '../host/node-facts.ts';
 import type { NodePrograms } from '../host/node-programs.ts';
 import type { Conntrack } from '../kernel/conntrack.ts';
-import type { ApplyResult, Kernel } from '../kernel/kernel.ts';
+import type { Kernel } from '../kernel/kernel.ts';
 import type { Environment, ModeConfig } from '../modes/mode.ts';
 import type { Planner } from '../modes/planner.ts';
 import type { ProxyMode } from '../modes/proxy-mode.ts';
@@ -236,15 +236,6 @@ export class Engine implements RunningEngine {
     const of = { planner, inForce: sync.inForce, ruleset: this.#ruleset };
     const options = { ...of, clock, kernel, sliceMs: comparisonSliceMs };
     return new Comparisons(options, mode.hasGeneration);
-  }
-
-  applyBeside(ops: Uint8Array): Promise<ApplyResult> {
-    return this.#ruleset.apply(this.#options.kernel, ops);
-  }
-
-  /** See `Ruleset`. */
-  generationOfOthers(): Promise<number> {
-    return this.#ruleset.generationOfOthers(this.#options.kernel);
   }
 
   /** See `Comparisons`; undefined also for a family that is not served. */

@@ -14,6 +14,7 @@ export function dryRunOf(kernel: Kernel): Kernel {
     apply: (ops) => check(kernel, ops),
     dump: kernel.dump.bind(kernel),
     generation: kernel.generation.bind(kernel),
+    commits: 0,
     isOwn: kernel.isOwn.bind(kernel),
     watch: kernel.watch.bind(kernel),
     ...(kernel.watchLinks && { watchLinks: kernel.watchLinks.bind(kernel) }),

@@ -95,7 +95,7 @@ export interface TableWatcher {
 }
 
 /** What can read the kernel, and cannot change it. */
-export type KernelReader = Pick<Kernel, 'dump' | 'generation'>;
+export type KernelReader = Pick<Kernel, 'commits' | 'dump' | 'generation'>;
 
 export interface Kernel {
   /**
@@ -115,8 +115,13 @@ export interface Kernel {
    * hundreds of thousands of records.
    */
   dump(request: Request, take?: (record: Reply) => void): Promise<DumpResult>;
-  /** The generation of the ruleset of this network namespace: +1 for each commit by anyone. */
+  /**
+   * The generation of the ruleset of this network namespace: +1 for each commit by anyone. It is
+   * read in turn with transactions, so that `commits` has those that it has.
+   */
   generation(): Promise<number>;
+  /** How many transactions of nf_tables `apply` has committed, as far as it knows. */
+  readonly commits: number;
   /**
    * Whether a table's owner, given as netlink port, is the socket of our transactions. When that
    * socket is closed, as after an error, the tables that it owned have no owner.

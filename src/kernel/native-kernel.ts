@@ -78,6 +78,7 @@ class NativeKernel implements Kernel {
   readonly #namespace: string;
   readonly #watch: (tables: readonly WatchedTable[] | undefined, onChange: OnChange) => Watch;
   readonly #watches = new Set<Watch>();
+  commits = 0;
   /** Netlink port that the last transaction came from; 0 = none yet. */
   #port = 0;
 
@@ -103,6 +104,7 @@ class NativeKernel implements Kernel {
       if (reply.kind === 'failed') failures.push(toFailure(reply));
       else if (reply.kind === 'committed') {
         partly = true;
+        this.commits += 1;
         this.#sentFrom(reply.port);
       } else if (reply.kind === 'attempted') partly ||= reply.taken > 0;
       else if (reply.kind === 'ruleHandle') handles.set(reply.op, reply.handle);
@@ -116,11 +118,19 @@ class NativeKernel implements Kernel {
     };
   }
 
-  async dump(request: Request, take?: (record: Reply) => void): Promise<DumpResult> {
+  dump(request: Request, take?: (record: Reply) => void): Promise<DumpResult> {
+    return this.#dump(this.#reads, request, take);
+  }
+
+  async #dump(
+    socket: Socket,
+    request: Request,
+    take?: (record: Reply) => void,
+  ): Promise<DumpResult> {
     const { operation, subject } = describeRequest(request, this.#namespace);
     const writer = new RecordWriter(kernelRequests, 256);
     writer.write(request.kind, request);
-    const answer = await submit(this.#reads, writer.finish(), operation, subject);
+    const answer = await submit(socket, writer.finish(), operation, subject);
     const end = await endOf(answer);
     if (end?.kind !== 'dumped') throw protocolError(operation, subject, 'the answer has no end');
     if (end.errno !== 0) {
@@ -136,7 +146,7 @@ class NativeKernel implements Kernel {
   }
 
   async generation(): Promise<number> {
-    const { records } = await this.dump({ kind: 'generationGet' });
+    const { records } = await this.#dump(this.#writes, { kind: 'generationGet' });
     const reply = records.find((record) => record.kind === 'generation');
     if (reply !== undefined) return reply.generation;
     throw protocolError('nft.generationGet', this.#namespace, 'the answer has no generation');

@@ -26,16 +26,19 @@ export async function steadyDump(
  *
  * @throws KernelError (EINTR) if others write all the time.
  */
-export function atOneGeneration<T>(
-  kernel: KernelReader,
-  read: () => Promise<T>,
-): Promise<{ readonly found: T; readonly generation: number }> {
+export function atOneGeneration<T>(kernel: KernelReader, read: () => Promise<T>): Promise<T> {
   return untilSteady(async () => {
     const generation = await kernel.generation();
     const found = await read();
-    if ((await kernel.generation()) === generation) return { found, generation };
+    if ((await kernel.generation()) === generation) return found;
     throw interrupted('nft.dump', 'the ruleset');
   });
+}
+
+/** The generation without the commits of this process: it is the same until others commit. */
+export async function generationOfOthers(kernel: KernelReader): Promise<number> {
+  const generation = await kernel.generation();
+  return (generation - kernel.commits) >>> 0;
 }
 
 const attemptsMax = 5;

@@ -93,8 +93,6 @@ export interface WrittenBatch {
   readonly ops: Uint8Array;
   /** Applies the batch. Without it, `ops` are given to the kernel. */
   apply?(kernel: Kernel): Promise<ApplyResult>;
-  /** How many transactions of nf_tables it has, each of which moves the generation; default 1. */
-  readonly transactions?: number;
   /** Objects written or deleted: rules, chains, elements. */
   readonly writes: number;
   /** Keys of the Forwardings whose ops the kernel refused; empty when that is not known. */
@@ -136,8 +134,8 @@ export type TakeLater = (kernel: KernelReader) => Promise<Batch | undefined> | B
 /** What the kernel holds of ours. */
 export interface KernelState {
   /**
-   * Generation of the ruleset that was read; undefined where nothing was read from a ruleset. Then
-   * only another reading shows what others did.
+   * See `generationOfOthers`; undefined where nothing was read from a ruleset. Then only another
+   * reading shows what others did.
    */
   readonly generation: number | undefined;
   /** `next` with its pools in the order found in the kernel, so that a repair writes no order. */

@@ -4,7 +4,7 @@
  * repair from what was read to what is desired.
  */
 import type { ApplyResult, Kernel, KernelReader, WatchedTable } from '../kernel/kernel.ts';
-import { atOneGeneration } from '../kernel/steady.ts';
+import { atOneGeneration, generationOfOthers } from '../kernel/steady.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import { inTurns, type Pause } from '../time/pacer.ts';
@@ -42,7 +42,7 @@ import { type SharedObject, SharedObjects } from './shared-objects.ts';
  */
 const frontendBytes = 256;
 
-/** What was read, and the generation of the ruleset then. */
+/** What was read, and the generation of others then. */
 interface Reading<T extends Types> {
   readonly found: T['found'] & Found<T>;
   readonly generation: number | undefined;
@@ -513,9 +513,8 @@ export class ModePlanner<T extends Types> {
     const { allowsBatches = false, tables } = this.#backend;
     const read = (): Promise<Reading<T>['found']> => this.#backend.read(kernel, pause);
     if (tables === undefined) return { found: await read(), generation: undefined };
-    if (!allowsBatches) return atOneGeneration(kernel, read);
-    const generation = await kernel.generation();
-    return { found: await read(), generation };
+    const generation = await generationOfOthers(kernel);
+    return { found: await (allowsBatches ? read() : atOneGeneration(kernel, read)), generation };
   }
 
   async #begin(comparison: Comparison<T>, pause: Pause): Promise<Repair> {

@@ -234,7 +234,7 @@ export class Applier {
     const { kernel, clock, ruleset } = this.#parts;
     const encodedMs = clock.now();
     let committedMs = encodedMs;
-    const result = await ruleset.commit(batch.transactions ?? 1, async () => {
+    const result = await ruleset.commit(async () => {
       const startedMs = clock.now();
       const answer = await (batch.apply?.(kernel) ?? kernel.apply(batch.ops)).catch(asFailed);
       if (answer.kind === 'failed') return answer;

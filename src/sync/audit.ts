@@ -11,7 +11,7 @@ import type { Damage } from './damage.ts';
 import { addDrift, isDrift } from './events.ts';
 import type { Parts } from './parts.ts';
 import { RetryingReader } from './retrying-reader.ts';
-import type { Moment, Writers } from './ruleset.ts';
+import { type Writers, writersSince } from './ruleset.ts';
 import type { SyncSettings } from './settings.ts';
 import type { Tracked } from './tracked.ts';
 import { Watch } from './watch.ts';
@@ -43,7 +43,6 @@ type State =
   | {
       readonly kind: 'observing';
       readonly begun: Begun;
-      readonly reader: RetryingReader;
       observed: Observed | undefined;
     }
   | {
@@ -75,7 +74,7 @@ export class Audit {
   readonly #damage: Damage;
   readonly #watch: Watch;
   #state: State = { kind: 'resting', stale: notStale };
-  #base: Moment = { generation: undefined, commits: 0 };
+  #base: number | undefined;
   /** Whether a comparison is needed; `doubted`: if the kernel does not count elements. */
   #need: 'none' | 'doubted' | 'certain' = 'none';
   #notBeforeMs = 0;
@@ -104,7 +103,7 @@ export class Audit {
   }
 
   /** At that moment all was read, and is now as desired. */
-  verified(base: Moment): void {
+  verified(base: number | undefined): void {
     this.#base = base;
     this.#watch.update();
     this.#fullAtMs = this.#parts.clock.now() + this.#settings.fullMs;
@@ -117,7 +116,7 @@ export class Audit {
 
   /** Who has written since `verified`. */
   writers(): Promise<Writers> {
-    return this.#parts.ruleset.writersSince(this.#base, this.#parts.kernel);
+    return writersSince(this.#base, this.#parts.kernel);
   }
 
   /** Asks for a comparison, unless the kernel's counts of elements show that none is needed. */
@@ -199,7 +198,7 @@ export class Audit {
       case 'resting':
         return this.#begin(state.stale);
       case 'observing':
-        return state.observed && this.#observed(state.begun, state.observed, state.reader.commits);
+        return state.observed && this.#observed(state.begun, state.observed);
       case 'comparing':
         return this.#compare(state);
     }
@@ -212,18 +211,17 @@ export class Audit {
     this.reading();
     const begun: Begun = { startedMs: now, stale };
     if (stale.count >= staleMax && stale.tookMs <= holdMaxMs) {
-      return this.#observed(begun, await this.#observeAlone(now), this.#parts.ruleset.completed);
+      return this.#observed(begun, await this.#observeAlone(now));
     }
     this.#observeDuringSyncs(begun);
     return undefined;
   }
 
   async #check(now: number): Promise<void> {
-    const { kernel, ruleset } = this.#parts;
     this.#checkAtMs = now + this.#settings.checkMs;
     const isTouched = this.#damage.takeSuspicion();
     if (this.#isNeeded && !isTouched) return;
-    const isMoved = await ruleset.movedByOthers(this.#base, kernel);
+    const isMoved = (await this.writers()) === 'others';
     if (isMoved && isTouched) this.#damage.confirm(now);
     // Never less certain after this: a comparison may be asked for in the meantime.
     if (isMoved || (!this.#isNeeded && (await this.#isMiscounted()))) this.#need = 'certain';
@@ -245,7 +243,7 @@ export class Audit {
   #observeDuringSyncs(begun: Begun): void {
     const { clock, newPacer, planner, ruleset } = this.#parts;
     const reader = new RetryingReader(this.#parts.kernel, ruleset);
-    const state: State = { kind: 'observing', begun, reader, observed: undefined };
+    const state: State = { kind: 'observing', begun, observed: undefined };
     this.#state = state;
     const settle = (result: Observation | Error): void => {
       const tookMs = clock.now() - begun.startedMs;
@@ -267,7 +265,6 @@ export class Audit {
   async #observed(
     { stale, startedMs }: Begun,
     { result, tookMs }: Observed,
-    commits: number,
   ): Promise<Failure | undefined> {
     const { newPacer, tracked } = this.#parts;
     if (result === 'stale' || isKernelError(result, 'EINTR')) {
@@ -282,7 +279,7 @@ export class Audit {
     }
     this.#rest(notStale);
     const writers = await this.writers();
-    this.verified({ generation: result.generation, commits });
+    this.verified(result.generation);
     const records = tracked.urgentFirst().values();
     const repair = await result.repair(newPacer().pause);
     const { drift } = repair;

@@ -3,6 +3,7 @@
  * planner of its own, whose batches are never applied. Syncs continue at the same time.
  */
 import type { KernelReader } from '../kernel/kernel.ts';
+import { generationOfOthers } from '../kernel/steady.ts';
 import type { Drift, Observation, Repair } from '../modes/mode.ts';
 import type { Planner } from '../modes/planner.ts';
 import type { Forwarding, ForwardingsByKey } from '../state/types.ts';
@@ -60,7 +61,7 @@ const waitMostMs = 5000;
 export class Comparisons {
   readonly #options: ComparisonOptions;
   readonly #hasGeneration: boolean;
-  /** By `Ruleset.generationOfOthers`. */
+  /** By `generationOfOthers`. */
   readonly #clean: RecentResults<Comparison | undefined>;
   /** `Clock.now` before which the kernel is not read again. */
   #waitUntilMs = Number.NEGATIVE_INFINITY;
@@ -76,8 +77,7 @@ export class Comparisons {
   /** See `compare`. */
   async compare(): Promise<Comparison | undefined> {
     if (!this.#hasGeneration) return this.#read();
-    const { kernel, ruleset } = this.#options;
-    const others = await ruleset.generationOfOthers(kernel);
+    const others = await generationOfOthers(this.#options.kernel);
     return this.#clean.of(String(others), () => this.#read());
   }
 
@@ -119,11 +119,11 @@ async function read(options: ComparisonOptions): Promise<Reading | undefined> {
   const planner = options.planner.cloneEmpty();
   const { pause } = new Pacer(clock, sliceMs);
   const before = await snapshot(options);
-  const commits = ruleset.completed;
+  const { commits } = kernel;
   await planner.resume(before.values(), pause);
   const found = await planner.observe(new RetryingReader(kernel, ruleset), pause);
   const after = await snapshot(options);
-  const isSpoilt = !found.allowsBatches && ruleset.completed !== commits;
+  const isSpoilt = !found.allowsBatches && kernel.commits !== commits;
   return isSpoilt ? undefined : { planner, found, before, after };
 }
 

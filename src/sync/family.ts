@@ -243,7 +243,7 @@ export class FamilySync {
 
   async #readAhead(): Promise<void> {
     const ahead = await this.#snapshots.begin();
-    if (this.#phase === 'reading') this.#takeHook = ahead?.found.stage();
+    if (this.#phase === 'reading') this.#takeHook = ahead?.stage();
     if (this.#takeHook !== undefined) {
       this.#phase = 'staged';
       this.#reports.hold();
@@ -356,9 +356,9 @@ export class FamilySync {
 
   async #repair(purpose: Purpose): Promise<Failure | undefined> {
     this.#audit.reading();
-    const { found, readAt } = await this.#snapshots.take();
+    const found = await this.#snapshots.take();
     const writers = await this.#audit.writers();
-    this.#audit.verified(readAt);
+    this.#audit.verified(found.generation);
     if (this.#isStopping) return undefined;
     const { newPacer, observer, planner } = this.#parts;
     const targets = targetsOf(this.#tracked, this.#quarantine);

@@ -9,17 +9,14 @@ import type { Ruleset } from './ruleset.ts';
 export class RetryingReader implements KernelReader {
   readonly #kernel: KernelReader;
   readonly #ruleset: Ruleset;
-  #commits: number;
 
   constructor(kernel: KernelReader, ruleset: Ruleset) {
     this.#kernel = kernel;
     this.#ruleset = ruleset;
-    this.#commits = ruleset.completed;
   }
 
-  /** Our commits that were in force when the generation was last read, or else at the start. */
   get commits(): number {
-    return this.#commits;
+    return this.#kernel.commits;
   }
 
   async dump(...args: Parameters<KernelReader['dump']>): Promise<DumpResult> {
@@ -29,10 +26,6 @@ export class RetryingReader implements KernelReader {
   }
 
   generation(): Promise<number> {
-    return this.#ruleset.readAlone(async () => {
-      const generation = await this.#kernel.generation();
-      this.#commits = this.#ruleset.completed;
-      return generation;
-    });
+    return this.#kernel.generation();
   }
 }

@@ -27,7 +27,6 @@ class GuardedKernel implements TroubledKernel {
   readonly #faults: Fault[] = [];
   readonly #pending = new Set<Promise<unknown>>();
   writes = 0;
-  commits = 0;
 
   constructor(kernel: Kernel) {
     this.#kernel = kernel;
@@ -52,12 +51,15 @@ class GuardedKernel implements TroubledKernel {
     }
     const result = await this.#track(this.#kernel.apply(ops));
     if (result.kind === 'applied') this.writes += kinds.length;
-    this.commits += 1;
     return result;
   }
 
   dump(...args: Parameters<Kernel['dump']>): Promise<DumpResult> {
     return this.#track(this.#kernel.dump(...args));
+  }
+
+  get commits(): number {
+    return this.#kernel.commits;
   }
 
   generation(): Promise<number> {

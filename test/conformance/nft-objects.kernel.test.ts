@@ -12,6 +12,7 @@ import {
 } from '../../src/kernel/nft/constants.ts';
 import { isDesiredSet } from '../../src/kernel/nft/sets.ts';
 import { type NftOp, unknownIndex } from '../../src/kernel/ops.ts';
+import { generationOfOthers } from '../../src/kernel/steady.ts';
 import { createKernel, type Namespace } from './namespace.ts';
 import { addressSet, applied, dumped, readRule, rule } from './ops.ts';
 
@@ -46,6 +47,20 @@ test('an empty namespace has no objects, and its generation counts commits', asy
   expect(await kernel.generation()).toBe(before + 1);
   await namespace.run('nft', ['add', 'table', 'ip6', 'u']);
   expect(await kernel.generation()).toBe(before + 2);
+});
+
+test('the generation of others is the same while our commits are under way', async () => {
+  const { kernel } = await createKernel();
+  await applied(kernel, addTable);
+  const before = await generationOfOthers(kernel);
+  const found = Array.from({ length: 100 }, (_, i) => {
+    const chain = { kind: 'chainAdd', ...table, chain: `c${i}`, comment: '' } as const;
+    return [applied(kernel, chain), generationOfOthers(kernel)] as const;
+  });
+  for (const [ours, others] of found) {
+    await ours;
+    expect(await others).toBe(before);
+  }
 });
 
 test('tables of several families, with comments', async () => {

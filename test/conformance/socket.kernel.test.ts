@@ -249,9 +249,9 @@ test('KERNEL_TRACE=1 prints each message, sent and received, on a line of standa
     '-> type 0xa05 flags 0x5 seq 2 len 40 1:"absent" 3:"c"',
     '-> type 0x11 flags 0x1 seq 3 len 20',
     expect.stringMatching(/^<- type 0x2 flags 0x300 seq 2 len \d+ error No such file or directory/),
-    '-> type 0xa10 flags 0x5 seq 1 len 20',
-    expect.stringMatching(/^<- type 0xa0f flags 0x0 seq 1 len \d+ 1:00000001/),
-    '<- type 0x2 flags 0x100 seq 1 len 36 ok',
+    '-> type 0xa10 flags 0x5 seq 4 len 20',
+    expect.stringMatching(/^<- type 0xa0f flags 0x0 seq 4 len \d+ 1:00000001/),
+    '<- type 0x2 flags 0x100 seq 4 len 36 ok',
   ]);
   const silent = await run('sh', ['-c', shell, process.execPath, script]);
   expect(silent).toBe('');

@@ -6,6 +6,9 @@ export function kernelWith(kernel: Kernel, part: Partial<Kernel>): Kernel {
     apply: (ops) => kernel.apply(ops),
     dump: (...args) => kernel.dump(...args),
     generation: () => kernel.generation(),
+    get commits() {
+      return kernel.commits;
+    },
     isOwn: (port) => kernel.isOwn(port),
     watch: (...args) => kernel.watch(...args),
     close: () => kernel.close(),

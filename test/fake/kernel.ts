@@ -136,7 +136,7 @@ export class FakeKernel implements Kernel {
   writes = 0;
   /** How many of them were to a set `lease`, which is renewed although nothing changes. */
   renewals = 0;
-  /** Transactions that were committed so far, without those of `foreign`. */
+  /** Transactions that were committed so far, as far as is known, without those of `foreign`. */
   commits = 0;
   /** Every apply and dump takes this many turns of the event loop. */
   delayTurns = 0;
@@ -161,6 +161,7 @@ export class FakeKernel implements Kernel {
   /** `apply` without its delay, of the process that has this port. */
   applyNow(buffer: Uint8Array, port = this.#port): ApplyResult {
     let partly = false;
+    const { commits } = this;
     const handles = new Map<number, number>();
     const gone = new Map<number, GoneRule>();
     for (const run of runsOf([...readRecords(kernelOps, buffer)])) {
@@ -180,6 +181,7 @@ export class FakeKernel implements Kernel {
       };
     }
     this.#unknownOutcomes -= 1;
+    this.commits = commits;
     const failure = failureOf(undefined, new Refusal('ENOBUFS'));
     return { kind: 'failed', failures: [{ ...failure, isLost: true }], partly: false };
   }

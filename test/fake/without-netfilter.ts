@@ -29,6 +29,7 @@ export function withoutNetfilter(kernel: Kernel): Kernel {
       return request.kind in works ? kernel.dump(request) : absent();
     },
     generation: absent,
+    commits: 0,
     isOwn: () => false,
     watch: () => () => {},
     close: () => kernel.close(),

@@ -193,8 +193,8 @@ export const defects: readonly Defect[] = [
   {
     name: 'a program that starts takes what it has read for the newest',
     file: 'sync/snapshots.ts',
-    from: 'const isStale = ahead === undefined || (await ruleset.movedByOthers(ahead.readAt, kernel));',
-    to: 'const isStale = ahead === undefined || (await ruleset.movedByOthers(ahead.readAt, kernel), false);',
+    from: "(await writersSince(ahead.generation, kernel)) !== 'others'",
+    to: '(await writersSince(ahead.generation, kernel), true)',
   },
   {
     name: 'a frontend that a Service leaves passes to no other',

@@ -60,6 +60,8 @@ export class Edge implements Kernel {
   inFlight = 0;
   /** How many it was given, and the last one. */
   batches = 0;
+  failures = 0;
+  commits = 0;
   lastOps: Uint8Array = new Uint8Array();
   /** What happens when the program has called the kernel, or written to it, this often. */
   interruption: Interruption | undefined;
@@ -77,7 +79,10 @@ export class Edge implements Kernel {
     this.lastOps = ops;
     this.#interrupt('batches');
     await this.#pass();
+    const { commits } = this.#kernel;
     const result = this.#isShort() ? noMemory : this.#kernel.applyNow(ops, this.#options.port);
+    this.commits += this.#kernel.commits - commits;
+    if (result.kind === 'failed') this.failures += 1;
     // What is only checked ends with an op that is refused.
     const isOnlyChecked = Buffer.from(ops).includes('fairlead-check');
     this.#options.written(isOnlyChecked ? 'applied' : result.kind);

@@ -815,8 +815,11 @@ export class Simulation {
 
   /** All that is in force, planned again, is what the kernel has; also while the program works. */
   async #diff(when: 'at rest' | 'just after changes'): Promise<void> {
+    const { edge } = this.#program;
+    const { failures } = edge;
     const { body, status } = await this.#asked('/fairlead/v1/diff');
-    if (status !== 200) return;
+    // What a failed batch has done is not known until the kernel is read.
+    if (status !== 200 || edge.failures !== failures) return;
     const { families }: Diff = JSON.parse(body);
     for (const { differences } of families) {
       // What a change has made unused is deleted a second later; what all share may be changing.

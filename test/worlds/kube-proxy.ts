@@ -105,7 +105,7 @@ export class KubeProxy {
     const [name, chain] =
       this.mode === 'nftables' ? ['kube-proxy', 'services'] : ['nat', 'KUBE-POSTROUTING'];
     try {
-      const { found } = await atOneGeneration(this.#kernel, () => readTables(this.#kernel));
+      const found = await atOneGeneration(this.#kernel, () => readTables(this.#kernel));
       this.#tables = found;
       return families.every((family) => {
         const table = found.get(tableId(NFPROTO[family], name));

@@ -218,7 +218,7 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
     if (writes === 0) return undefined;
     const culprits: WrittenBatch['culprits'] = (failure) => out.ownersOf(failure);
     const ops = out.finish();
-    const batch = { ops, transactions: 0, writes, culprits };
+    const batch = { ops, writes, culprits };
     if (this.#maps !== 'replaced') return batch;
     return { ...batch, apply: (kernel) => this.#replaceMaps(kernel, ops) };
   }

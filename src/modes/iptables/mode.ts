@@ -163,7 +163,7 @@ async function removeAll(kernel: Kernel, family: Family): Promise<void> {
 }
 
 async function observeSteadily(kernel: KernelReader, family: Family): Promise<IptablesObservation> {
-  return (await atOneGeneration(kernel, () => observe(kernel, family, noPause))).found;
+  return atOneGeneration(kernel, () => observe(kernel, family, noPause));
 }
 
 /** kube-proxy has chains of the same names, except for one: where that is, the chains are ours. */

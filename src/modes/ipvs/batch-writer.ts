@@ -97,7 +97,6 @@ export class IPVSBatchWriter implements Writer<IPVSObjects>, ServiceBatch {
 
   #rest(): WrittenBatch | undefined {
     const out = this.#out;
-    const fixed = this.table.count;
     this.first.write(out);
     for (const write of this.additions) write(out);
     this.#writeLink(out);
@@ -111,17 +110,9 @@ export class IPVSBatchWriter implements Writer<IPVSObjects>, ServiceBatch {
     const addresses = this.#bound.length + this.#unbound.length;
     return {
       ops: out.finish(),
-      transactions: this.#transactions(fixed, others + addresses),
       writes: this.table.count + buffers + others + addresses,
       culprits: (failure) => out.ownersOf(failure),
     };
-  }
-
-  /** The number of transactions of nf_tables, given the number of other ops between them. */
-  #transactions(fixed: number, between: number): number {
-    const first = fixed + this.first.count > 0 ? 1 : 0;
-    const last = this.last.count + this.#unused.length > 0 ? 1 : 0;
-    return between === 0 ? Math.max(first, last) : first + last;
   }
 
   #writeLink(out: Out): void {

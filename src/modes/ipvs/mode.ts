@@ -166,7 +166,7 @@ async function findOurs(kernel: KernelReader): Promise<IPVSObservation[]> {
     const table = { family: NFPROTO[family], table: tableName };
     if ((await findTable(kernel, table)) === undefined) continue;
     const read = () => observe(kernel, family, {}, noPause);
-    found.push((await atOneGeneration(kernel, read)).found);
+    found.push(await atOneGeneration(kernel, read));
   }
   return found;
 }

@@ -102,7 +102,6 @@ export function inOrder(
   if (rest === undefined) return { ops: first, writes, culprits };
   return {
     ops: new Uint8Array(Buffer.concat([first, rest.ops])),
-    transactions: 1 + (rest.transactions ?? 1),
     writes: writes + rest.writes,
     culprits: (failure) => {
       const { op } = failure;

@@ -90,7 +90,6 @@ export class UserspaceBatchWriter implements Writer<UserspaceObjects> {
     const ops = addressOps('addressesAdd', this.#family, bound);
     return {
       ops,
-      transactions: 0,
       writes,
       apply: (kernel) => this.#apply(kernel, ops),
       culprits: (failure) => this.#culprits(failure),

@@ -33,7 +33,6 @@ import type { StoppedClients } from './foreign-rules/stopped-clients.ts';
 import type { Askers } from './lookups.ts';
 import type { MachineFindings } from './machine-findings.ts';
 import type { KnownProblems } from './problem.ts';
-import type { BesideRules } from './refused.ts';
 import type { SecondProxy } from './second-proxy.ts';
 import type { SliceSurvey } from './slice-survey.ts';
 import type { TakenNodePorts } from './taken-node-ports.ts';
@@ -119,7 +118,7 @@ export interface Setting {
 }
 
 /** The part of an engine that answers need. */
-export interface RunningEngine extends BesideRules {
+export interface RunningEngine {
   readonly families: readonly FamilySync[];
   readonly frontends: FrontendsByFamily;
   /** See `Engine.upToDate`. */

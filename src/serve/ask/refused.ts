@@ -5,7 +5,7 @@
  */
 import { ConntrackEntries } from '../../kernel/conntrack-entries.ts';
 import { isKernelError, orElse } from '../../kernel/errors.ts';
-import type { ApplyResult, Kernel } from '../../kernel/kernel.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
 import { baseChain, writeChain, writeRules } from '../../kernel/nft/chain.ts';
 import { NF_INET, NFPROTO, NFT_SET } from '../../kernel/nft/constants.ts';
 import {
@@ -32,19 +32,12 @@ import type { Protocol } from '../../net/protocol.ts';
 import type { Clock } from '../../time/clock.ts';
 import { answerPacer } from './answer-pacer.ts';
 
-export interface BesideRules {
-  /** One transaction of another table of ours, which no audit takes for a change by others. */
-  applyBeside(ops: Uint8Array): Promise<ApplyResult>;
-}
-
 /** Fewer connections without an answer say nothing: a client may have given up. */
 export const failedLeast = 5;
 
 interface Known {
   readonly clock: Pick<Clock, 'after' | 'now' | 'turn'>;
-  /** Undefined: no mode runs, and nothing is counted. */
-  readonly engine: BesideRules | undefined;
-  readonly kernel: Pick<Kernel, 'dump'>;
+  readonly kernel: Pick<Kernel, 'apply' | 'dump'>;
 }
 
 /** How long it counts, how long it rests if there were none, and how long the result serves. */
@@ -74,8 +67,8 @@ export class RefusedConnections {
 
   /** Counts again where the last result names any, and where a person asks and it is old. */
   async count(families: readonly Family[], isAsked: boolean): Promise<void> {
-    const { clock, engine } = this.#known;
-    if (this.#endedMs === undefined || engine === undefined || families.length === 0) return;
+    const { clock, kernel } = this.#known;
+    if (this.#endedMs === undefined || families.length === 0) return;
     const ageMs = clock.now() - this.#endedMs;
     if (ageMs >= servesMs) this.#found = [];
     const isDue = isAsked && ageMs >= restsMs;
@@ -86,20 +79,17 @@ export class RefusedConnections {
       end.write('tableDelete', { family: NFPROTO[family], table });
     }
     this.#endedMs = undefined;
-    const isBegun = await orElse(engine.applyBeside(begin.finish()), undefined, isKernelError);
+    const isBegun = await orElse(kernel.apply(begin.finish()), undefined, isKernelError);
     if (isBegun?.kind !== 'applied') this.#endedMs = clock.now();
-    else {
-      const remove = () => engine.applyBeside(end.finish());
-      clock.after(countsMs, () => void this.#end(families, remove).catch(() => {}));
-    }
+    else clock.after(countsMs, () => void this.#end(families, end.finish()).catch(() => {}));
   }
 
-  async #end(families: readonly Family[], remove: () => Promise<unknown>): Promise<void> {
+  async #end(families: readonly Family[], removal: Uint8Array): Promise<void> {
     this.#found = [];
     const found = families.map((family) => orElse(this.#read(family), none, isKernelError));
     try {
       // It goes also if it cannot be read: nothing is to be left that counts.
-      this.#found = await Promise.all(found).finally(remove);
+      this.#found = await Promise.all(found).finally(() => this.#known.kernel.apply(removal));
     } finally {
       this.#endedMs = this.#known.clock.now();
     }

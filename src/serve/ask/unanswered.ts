@@ -22,14 +22,15 @@ import { type Forwarding, forwardingId, serviceKey } from '../../state/types.ts'
 import type { Clock } from '../../time/clock.ts';
 import { inTurns } from '../../time/pacer.ts';
 import { answerPacer, type Refresh, refreshing } from './answer-pacer.ts';
-import { type BesideRules, failedLeast, RefusedConnections } from './refused.ts';
+import { failedLeast, RefusedConnections } from './refused.ts';
 
 interface Known {
   readonly clock: Pick<Clock, 'after' | 'now' | 'turn' | 'wallMs'>;
   readonly conntrack: Pick<Conntrack, 'dump'>;
-  readonly engine: (BesideRules & { readonly frontends: FrontendsByFamily }) | undefined;
+  /** Undefined: no mode runs. */
+  readonly engine: { readonly frontends: FrontendsByFamily } | undefined;
   readonly host: ReadableFiles | undefined;
-  readonly kernel: Pick<Kernel, 'dump'>;
+  readonly kernel: Pick<Kernel, 'apply' | 'dump'>;
   readonly mode: Pick<ModeFacts, 'translates'>;
   /** Called when other endpoints of a Service than before do not answer. */
   readonly problemIndex: ServiceFollower;

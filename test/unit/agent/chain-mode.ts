@@ -3,6 +3,7 @@ import type { Kernel, KernelReader } from '../../../src/kernel/kernel.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
+import { generationOfOthers } from '../../../src/kernel/steady.ts';
 import type {
   Batch,
   Drift,
@@ -122,7 +123,7 @@ class ChainPlanner implements Planner {
 
   async observe(kernel: Kernel): Promise<Observation> {
     const { chains, isThere } = await read(kernel, this.family);
-    const generation = await kernel.generation();
+    const generation = await generationOfOthers(kernel);
     const repair = async () => this.#repair(chains, isThere);
     return {
       generation,

@@ -53,10 +53,18 @@ function meddle(...ops: ['elementsAdd' | 'elementsDelete', ReturnType<typeof end
   const writer = new RecordWriter(nftOps);
   for (const [kind, op] of ops) writer.write(kind, op);
   expect(app.kernel.applyNow(writer.finish()).kind).toBe('applied');
+  // Another program did it.
+  app.kernel.commits -= 1;
 }
 
-it('metrics make no table that counts refused connections, and no audit follows that of a question', async () => {
+it('metrics make no table that counts refused connections, and no audit follows other tables of ours', async () => {
   await running('nftables');
+  const limited = service({
+    name: 'other',
+    clusterIPs: ['10.96.0.2'],
+    limits: { max_connections: 1 },
+  });
+  app.source.say({ kind: 'service', service: limited });
   const table = 'table ip fairlead-refused';
   await app.get('metrics', '/metrics');
   await quiet();
@@ -65,6 +73,7 @@ it('metrics make no table that counts refused connections, and no audit follows 
   await asked(app, 'problems');
   await quiet();
   expect(app.kernel.ruleset()).toContain(table);
+  expect(app.kernel.ruleset()).toContain('fairlead-limits');
   for (let seconds = 0; seconds < 200; seconds += 10) await app.clock.pass(10_000);
   expect(app.kernel.ruleset()).not.toContain(table);
   const metrics = await (await app.get('metrics', '/metrics')).text();

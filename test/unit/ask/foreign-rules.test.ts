@@ -29,8 +29,8 @@ import {
   stopIn,
   type WalkedRule,
 } from '../../../src/serve/ask/foreign-rules/walk.ts';
-import { Ruleset } from '../../../src/sync/ruleset.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
+import { kernelWith } from '../../fake/kernel-with.ts';
 import { configOf, type Running } from '../agent/running.ts';
 import { forwarding, pool } from '../modes/nftables/forwardings.ts';
 import { address } from '../state/build.ts';
@@ -60,7 +60,7 @@ afterEach(async () => {
 });
 
 const { LOCAL_IN } = NF_INET;
-const common = { engine: undefined, unrouted: { podDevices: undefined } };
+const common = { unrouted: { podDevices: undefined } };
 
 const portsFrom = (first: number, last: number): Statement => {
   return (out) => {
@@ -347,7 +347,7 @@ describe('a rule of iptables', () => {
 it('is read again after the rules of the node have changed', async () => {
   expect(await found({ in: { ...forward, rules: [[from('192.0.2.0/24'), drop]] } })).toEqual([]);
   const problems = async () => (await asked(app!, 'problems')).body.reasons;
-  await app!.kernel.apply(table({ more: { ...forward, rules: [[to(endpoint), drop]] } }));
+  app!.kernel.foreign(table({ more: { ...forward, rules: [[to(endpoint), drop]] } }));
   await app!.clock.pass(2000);
   expect(await problems()).toEqual([{ reason: 'rule_in_the_way', services: 1 }]);
   const { remarks } = (await asked(app!, 'status')).body;
@@ -356,7 +356,7 @@ it('is read again after the rules of the node have changed', async () => {
   );
   const gone = new RecordWriter(nftOps);
   gone.write('tableDelete', at);
-  await app!.kernel.apply(gone.finish());
+  app!.kernel.foreign(gone.finish());
   await app!.clock.pass(2000);
   expect(await problems()).toEqual([]);
 });
@@ -485,6 +485,7 @@ it('waits a second for a kernel that is busy, and then uses what was known befor
     kernel: {
       dump: (request, take) => free.then(() => kernel.dump(request, take)),
       generation: () => kernel.generation(),
+      commits: 0,
     },
     mode: { name: 'nftables' },
     config: await configOf(),
@@ -536,7 +537,6 @@ it('reads each chain once, however many jumps of other programs lead to it', () 
 
 it('is read again when others commit, and after a minute, but not when this proxy does', async () => {
   const kernel = new FakeKernel();
-  const ruleset = new Ruleset();
   let nowMs = 0;
   let readings = 0;
   const read: typeof kernel.dump = (request, take) => {
@@ -545,9 +545,8 @@ it('is read again when others commit, and after a minute, but not when this prox
   };
   const foreignRules = new ForeignRules({
     ...common,
-    engine: { generationOfOthers: () => ruleset.generationOfOthers(kernel) },
     clock: { now: () => nowMs },
-    kernel: { dump: read, generation: () => kernel.generation() },
+    kernel: kernelWith(kernel, { dump: read }),
     mode: { name: 'nftables' },
     config: await configOf(),
   });
@@ -558,9 +557,9 @@ it('is read again when others commit, and after a minute, but not when this prox
   };
   const ops = table({ in: { ...forward, rules: [[to(endpoint), drop]] } });
   expect(await readingsAfter(0)).toBe(1);
-  await ruleset.commit(1, () => kernel.apply(ops));
-  expect(await readingsAfter(2000)).toBe(1);
   await kernel.apply(ops);
+  expect(await readingsAfter(2000)).toBe(1);
+  kernel.foreign(ops);
   expect(await readingsAfter(2000)).toBe(2);
   expect(await readingsAfter(59_000)).toBe(2);
   expect(await readingsAfter(2000)).toBe(3);

@@ -18,8 +18,7 @@ it('refused connections that were found are counted again by metrics, too, for a
       consistent: true,
     }),
   });
-  const engine = { applyBeside: (ops: Uint8Array) => kernel.apply(ops) };
-  const refused = new RefusedConnections({ clock, engine, kernel: reader });
+  const refused = new RefusedConnections({ clock, kernel: reader });
   const table = () => kernel.table(NFPROTO.IPv4, 'fairlead-refused');
   const countsAfter = async (ms: number, isAsked = false): Promise<boolean> => {
     await clock.pass(ms);

@@ -56,7 +56,6 @@ class Node {
   async apply(taken: Batch): Promise<Held[]> {
     const { kernel } = this;
     const held: Held[] = [];
-    const { commits } = kernel;
     const noting = new Proxy(kernel, {
       get: (_, name: keyof FakeKernel) => {
         if (name !== 'apply') return kernel[name];
@@ -70,7 +69,6 @@ class Node {
     const result = await (taken.apply?.(noting) ?? noting.apply(taken.ops));
     if (result.kind === 'failed') throw new Error(JSON.stringify(result.failures));
     taken.committed(result);
-    expect(kernel.commits - commits).toBe(taken.transactions ?? 1);
     return held;
   }
 

@@ -216,7 +216,7 @@ class ToyObservation {
   readonly touched = new Set<string>();
 
   constructor(kernel: ToyKernel) {
-    this.generation = kernel.generationNow;
+    this.generation = kernel.generationNow - kernel.commits;
     this.objects = new Map(kernel.objects);
   }
 

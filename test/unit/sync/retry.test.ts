@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ApplyResult } from '../../../src/kernel/kernel.ts';
-import { Ruleset } from '../../../src/sync/ruleset.ts';
+import { Ruleset, writersSince } from '../../../src/sync/ruleset.ts';
 import { Backoff, backoffMs, requestBackoff } from '../../../src/time/backoff.ts';
 import { Wakeup } from '../../../src/time/clock.ts';
 import { quiet, ToyClock, ToyKernel } from './double.ts';
@@ -74,7 +74,6 @@ describe('a wakeup', () => {
 
 describe("the lock of a namespace's ruleset", () => {
   const applied: ApplyResult = { kind: 'applied' };
-  const failed: ApplyResult = { kind: 'failed', failures: [], partly: false };
 
   it('makes a single reader wait for running commits, and commits wait for the reader', async () => {
     const ruleset = new Ruleset();
@@ -84,9 +83,9 @@ describe("the lock of a namespace's ruleset", () => {
     const note = (what: string) => (): void => {
       order.push(what);
     };
-    void ruleset.commit(1, () => first.promise).then(note('first commit'));
+    void ruleset.commit(() => first.promise).then(note('first commit'));
     void ruleset.readAlone(() => read.promise).then(note('read'));
-    void ruleset.commit(1, async () => applied).then(note('second commit'));
+    void ruleset.commit(async () => applied).then(note('second commit'));
     await quiet();
     expect(order).toEqual([]);
     read.resolve();
@@ -97,42 +96,20 @@ describe("the lock of a namespace's ruleset", () => {
     expect(order).toEqual(['first commit', 'read', 'second commit']);
   });
 
-  it('counts the commits that took effect', async () => {
-    const ruleset = new Ruleset();
-    for (const result of [failed, applied]) await ruleset.commit(1, async () => result);
-    expect(ruleset.completed).toBe(1);
-  });
-
-  it("distinguishes other programs' commits from ours, also during our commit", async () => {
-    const ruleset = new Ruleset();
+  it("distinguishes other programs' commits from ours", async () => {
     const kernel = new ToyKernel();
-    const base = { generation: kernel.generationNow, commits: 0 };
-    const commitWhen = (begun: Promise<void>): Promise<ApplyResult> =>
-      ruleset.commit(1, async () => {
-        await begun;
-        kernel.generationNow += 1;
-        return applied;
-      });
-    const running = Promise.withResolvers<void>();
-    const ours = commitWhen(running.promise);
-    const quietBefore = ruleset.movedByOthers(base, kernel);
-    running.resolve();
-    await ours;
-    expect(await quietBefore).toBe(false);
-
-    const slow = Promise.withResolvers<void>();
-    const next = commitWhen(slow.promise);
+    const base = kernel.generationNow;
+    kernel.generationNow += 1;
+    kernel.commits += 1;
+    expect(await writersSince(base, kernel)).toBe('only us');
     kernel.meddle(() => {});
-    const moved = ruleset.movedByOthers(base, kernel);
-    await quiet();
-    slow.resolve();
-    await next;
-    expect(await moved).toBe(true);
+    expect(await writersSince(base, kernel)).toBe('others');
+    expect(await writersSince(undefined, kernel)).toBe('unknown');
   });
 
   it('permits commits after a reader that failed', async () => {
     const ruleset = new Ruleset();
     await expect(ruleset.readAlone(() => Promise.reject(new Error('no')))).rejects.toThrow('no');
-    expect(await ruleset.commit(1, async () => applied)).toBe(applied);
+    expect(await ruleset.commit(async () => applied)).toBe(applied);
   });
 });

@@ -6,6 +6,7 @@ import type { Config } from '../../../config/config.ts';
 import { KernelError } from '../../../kernel/errors.ts';
 import type { KernelReader } from '../../../kernel/kernel.ts';
 import { IPPROTO, NF_INET, NFPROTO } from '../../../kernel/nft/constants.ts';
+import { generationOfOthers } from '../../../kernel/steady.ts';
 import type { ModeFacts, ModeName } from '../../../modes/mode.ts';
 import { type Address, formatAddress, joinHostPort } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
@@ -36,8 +37,6 @@ export interface Obstacle {
 }
 
 interface Known {
-  /** Undefined: none runs, and nothing is known of our own commits. */
-  readonly engine: { generationOfOthers(): Promise<number> } | undefined;
   readonly unrouted: Pick<UnroutedEndpoints, 'podDevices'>;
   readonly clock: Pick<Clock, 'now'>;
   readonly kernel: KernelReader;
@@ -88,10 +87,10 @@ export class ForeignRules {
   }
 
   async #refresh(current: ModeName): Promise<void> {
-    const { engine, kernel } = this.#known;
+    const { kernel } = this.#known;
     let all: readonly ForeignChain[] = [];
     try {
-      const others = await (engine?.generationOfOthers() ?? kernel.generation());
+      const others = await generationOfOthers(kernel);
       const read = () => readForeignChains(kernel, current);
       all = await this.#readings.of(`${current} ${others}`, read);
     } catch (error) {
