@@ -87,9 +87,6 @@ interface Compared {
   /** Frontends of which it had the only claim, and which only a range may block: both claims. */
   readonly only: readonly (readonly [had: Claim, gets: Claim, range: Claim | undefined])[];
   readonly rest: readonly (readonly [ClaimKey, Claim])[];
-  readonly keys: readonly ClaimKey[];
-  /** What it claims no more. */
-  readonly gone: readonly ClaimKey[];
   /** What it has instead of those of `only` that a range has, too. */
   readonly others: Map<Frontend, Frontend | undefined>;
   /** What it has with those. */
@@ -104,6 +101,9 @@ const comparedLeast = 256;
 
 /** The number of claims that are compared in one step. */
 const claimsAStep = 128;
+
+/** The number of claims that are withdrawn in one step. */
+const withdrawnAStep = 512;
 
 /**
  * The cost of a call depends on the Service's own frontends only. A call takes effect in its last
@@ -203,11 +203,7 @@ export class FrontendOwners {
     for (const [key, claim] of known?.rest ?? desired.claims) {
       if (!this.#enter(key, claim)) doubtful.push(key);
     }
-    if (known === undefined) this.#withdrawAllBut(desired.claims, service);
-    else {
-      for (const key of known.gone) this.#withdraw(key, service);
-      this.#keysOf.set(service, known.keys);
-    }
+    this.#withdrawAllBut(desired.claims, service);
     for (const one of desired.duplicates) others.set(one, undefined);
     for (const key of doubtful) {
       const claim = desired.claims.get(key)!;
@@ -230,10 +226,10 @@ export class FrontendOwners {
     const only: (readonly [Claim, Claim, Claim | undefined])[] = [];
     const others = new Map<Frontend, Frontend | undefined>();
     const rest: (readonly [ClaimKey, Claim])[] = [];
-    const keys: ClaimKey[] = [];
+    let compared = 0;
     for (const [key, claim] of claims) {
-      keys.push(key);
-      if (keys.length % claimsAStep === 0) yield;
+      compared += 1;
+      if (compared % claimsAStep === 0) yield;
       const had = this.#claims.get(key);
       const { address, kind } = claim.frontend;
       const isNear = claim.near !== undefined || address === undefined;
@@ -248,26 +244,44 @@ export class FrontendOwners {
         if (had === undefined) this.#claims.set(key, undefined);
       }
     }
-    const gone: ClaimKey[] = [];
-    const before = listOf(this.#keysOf.get(service) ?? noKeys);
-    for (let i = 0; i < before.length; i += 1) {
-      if (i % claimsAStep === claimsAStep - 1) yield;
-      if (!claims.has(before[i]!)) gone.push(before[i]!);
-    }
-    // The keys before are those in `#claims`: others would be one more object for each frontend.
-    const isSame = only.length === keys.length && gone.length === 0;
     const owned = yield* withOthers(forwardings, others);
-    const compared = { only, rest, keys: isSame ? before : keys, gone, others, forwardings: owned };
-    return { ...compared, contests, rangeChanges };
+    return { only, rest, others, forwardings: owned, contests, rangeChanges };
+  }
+
+  /**
+   * Withdraws what a Service is to claim no more. Each part, which is yielded, takes effect by itself:
+   * also the Service's own Forwardings lose frontends by transfers. `set` or `release` withdraws the
+   * last part, or all without this.
+   */
+  *withdraw(
+    service: string,
+    forwardings: readonly Forwarding[],
+  ): Generator<Omit<Ownership, 'forwardings'> | undefined> {
+    const known = listOf(this.#keysOf.get(service) ?? noKeys);
+    if (known.length <= withdrawnAStep) return;
+    const claimed = new Set<ClaimKey>();
+    for (const { family, frontends, servicePort } of forwardings) {
+      for (const frontend of frontends) {
+        claimed.add(claimKey(family, servicePort.protocol, frontend));
+        if (claimed.size % claimsAStep === 0) yield;
+      }
+    }
+    const kept = known.filter((key) => claimed.has(key));
+    const gone = known.filter((key) => !claimed.has(key));
+    while (gone.length > withdrawnAStep) {
+      this.#begin();
+      for (const key of gone.splice(-withdrawnAStep)) {
+        this.#remember(key);
+        this.#withdraw(key, service);
+      }
+      this.#keysOf.set(service, [...kept, ...gone]);
+      yield this.#end('', []);
+    }
   }
 
   /** Removes a Service that is gone. */
-  release(service: string): Omit<Ownership, 'forwardings'> {
-    this.#begin();
-    const conflicts: Conflict[] = [];
-    this.#setHealthCheck(service, 0);
-    this.#withdrawAllBut(new Map(), service);
-    return this.#end(service, conflicts);
+  release(service: string): Ownership {
+    return finish(this.set({ key: service, createdMs: 0 }, []));
   }
 
   #begin(): void {
@@ -383,6 +397,7 @@ export class FrontendOwners {
       this.#withdraw(key, service);
     }
     if (desired.size === 0) this.#keysOf.delete(service);
+    // The keys before are those in `#claims`: others would be one more object for each frontend.
     else if (withdrawn > 0 || known.length < desired.size) {
       this.#keysOf.set(service, kept(Array.from(desired.keys())));
     }
@@ -433,7 +448,7 @@ export class FrontendOwners {
     for (const key of this.#near.get(nodePort) ?? []) this.#remember(key);
   }
 
-  /** The changes of owners, except those of `service`; `late`: those to be set again. */
+  /** The changes of owners, except those of `service`, if any; `late`: those to be set again. */
   #end(service: string, conflicts: Conflict[], late = noServices): Omit<Ownership, 'forwardings'> {
     const transfers = this.#before.size === 0 ? noTransfers : this.#transfers(service, conflicts);
     const isSame = this.#changedRanges.count === this.#rangeChanges;
@@ -451,7 +466,8 @@ export class FrontendOwners {
       // What the Service itself has was decided with its claims.
       if (from !== undefined && from.claimant.key !== service) {
         gather(all, familyOf(key), from).lost.add(frontendKey(had!));
-        this.#owns(key, from, conflicts);
+        const isClaimed = claimOf(this.#claims.get(key), from.claimant.key) === from;
+        if (isClaimed) this.#owns(key, from, conflicts);
       }
       if (to !== undefined && to.claimant.key !== service) {
         gather(all, familyOf(key), to).gained.push(has!);

@@ -96,6 +96,13 @@ export class Desired {
     try {
       const known = this.#options.context();
       const resolved = service === undefined ? [] : yield* this.#resolve(service, known);
+      for (const part of owners.withdraw(name, resolved)) {
+        if (part !== undefined) {
+          this.#transfer(part);
+          yield* this.#report(name, part, this.#causeOf(receivedMs));
+        }
+        yield;
+      }
       const records = yield* this.#track(resolved, before);
       const gone = yield* without(before, resolved);
       const owned =
@@ -116,11 +123,7 @@ export class Desired {
         this.#syncs[record.family]!.changed(record, next[record.family], name);
         next[record.family] = cause;
       }
-      if (isOfOthers(owned)) yield* this.#report(owned, cause);
-      for (const other of owned.affected) {
-        if (other === undefined) yield;
-        else state.touch(other);
-      }
+      yield* this.#report(name, owned, cause);
     } catch (error) {
       this.#unresolvable(name, error as Error);
     }
@@ -147,9 +150,15 @@ export class Desired {
   }
 
   /** Marks and reports what a change of a Service means for others. */
-  *#report({ conflicts, transfers }: Ownership, cause: Cause): Generator<undefined, void> {
+  *#report(
+    name: string,
+    { affected, conflicts, transfers }: Change,
+    cause: Cause,
+  ): Generator<undefined, void> {
     let marked = 0;
     for (const { family, forwarding: key, service } of transfers) {
+      // Its own are marked at the end, each once.
+      if (service === name) continue;
       const sync = this.#syncs[family];
       sync?.changed(sync.track(key), cause, service);
       marked += 1;
@@ -162,6 +171,10 @@ export class Desired {
       this.#options.observer({ kind: 'conflict', service, port, text, note });
       yield;
     }
+    for (const other of affected) {
+      if (other === undefined) yield;
+      else this.#options.state.touch(other);
+    }
   }
 
   /** Forgets a Service that is gone. */
@@ -170,7 +183,7 @@ export class Desired {
     this.#notices.forget(name);
     slowStarts?.forget(name);
     departures?.forget(name);
-    return { ...owners.release(name), forwardings: [] };
+    return owners.release(name);
   }
 
   *#resolve(service: Service, known: ResolveContext): Generator<undefined, Forwarding[]> {
@@ -246,14 +259,10 @@ export class Desired {
   }
 
   /** The only step in which what is desired changes: no frontend is ever desired twice. */
-  #set(
-    name: string,
-    { before, gone, records }: Records,
-    { forwardings, transfers }: Ownership,
-  ): void {
+  #set(name: string, { before, gone, records }: Records, owned: Ownership): void {
     const { followers = [] } = this.#options;
     let set = 0;
-    for (const one of forwardings) {
+    for (const one of owned.forwardings) {
       const sync = this.#syncs[one.family];
       if (sync === undefined) continue;
       if (records[set]!.isEmpty) records[set] = sync.track(one.key);
@@ -264,6 +273,12 @@ export class Desired {
     if (records.length === 0) this.#records.delete(name);
     // V8 makes room for 17 in a list that grows.
     else if (!isSame(records, before)) this.#records.set(name, kept(records.slice()));
+    this.#transfer(owned);
+    for (const follower of followers) follower.resolved(name);
+  }
+
+  #transfer({ transfers }: Change): void {
+    const { followers = [] } = this.#options;
     for (const transfer of transfers) {
       const { family, forwarding: key } = transfer;
       const sync = this.#syncs[family];
@@ -272,9 +287,11 @@ export class Desired {
       sync!.setDesired(sync!.track(key), transferred(desired, transfer));
       for (const follower of followers) follower.resolved(transfer.service);
     }
-    for (const follower of followers) follower.resolved(name);
   }
 }
+
+/** Of the claims of a Service. */
+type Change = Omit<Ownership, 'forwardings'>;
 
 /** Of a Service. */
 interface Records {
@@ -295,13 +312,8 @@ function isSame(some: readonly Tracked[], others: readonly Tracked[]): boolean {
   return some.length === others.length && some.every((record, i) => record === others[i]);
 }
 
-/** Whether the change means anything for other Services. */
-function isOfOthers({ conflicts, transfers }: Ownership): boolean {
-  return transfers.length > 0 || conflicts.length > 0;
-}
-
 /** The number of Forwardings that are compared, or marked, in one step. */
-const keysAStep = 512;
+const keysAStep = 64;
 
 /** Those that are of none of the Forwardings. */
 function* without(

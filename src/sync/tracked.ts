@@ -235,7 +235,7 @@ class LeavingFrontends {
   #late: Tracked[] = [];
 
   updateLater(record: Tracked): void {
-    this.#late.push(record);
+    if (this.#late.at(-1) !== record) this.#late.push(record);
   }
 
   /** Updates some of those that are late. */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { noLimits, type ServiceLimits } from '../../../src/state/budget.ts';
+import { frontendKey } from '../../../src/state/frontend-key.ts';
 import { FrontendOwners } from '../../../src/state/frontend-owners.ts';
 import { finish } from '../../../src/state/steps.ts';
 import { ClusterState } from '../../../src/state/store.ts';
@@ -144,5 +145,35 @@ describe('a Service with many ports', () => {
     rig.changed.length = 0;
     rig.refresh();
     expect([rig.changed.length, rig.tracked.desired.size]).toEqual([count, 0]);
+  });
+
+  it.each([0, 2])('gives what it loses to another one in parts, and keeps %i ports', (kept) => {
+    const rig = new Rig();
+    const of = (name: string, createdMs: number, count: number) => {
+      const at = { clusterIPs: [`10.96.0.${1 + createdMs}`], externalIPs: ['203.0.113.1'] };
+      return service({ ...at, name, createdMs, ports: portsOf(count) });
+    };
+    for (const one of [of('web', 0, 2000), of('other', 1, 2000)]) {
+      rig.set(one);
+      finish(rig.desired.refresh(one.key, 0));
+    }
+    const held = (name: string) => {
+      const own = [...rig.tracked.desired].filter(([key]) => key.startsWith(`ns/${name}:`));
+      return own.flatMap(([, one]) => one.frontends).filter(({ kind }) => kind === 'externalIP');
+    };
+    rig.state.apply({ kind: 'service-gone', key: 'ns/web' });
+    if (kept > 0) rig.set(of('web', 0, kept));
+    rig.changed.length = 0;
+    let [left, most] = [2000, 0];
+    const refresh = rig.desired.refresh('ns/web', 0);
+    for (let done: boolean | undefined; !done; ) {
+      done = refresh.next().done;
+      const own = held('web');
+      const all = [...own, ...held('other')].map(frontendKey);
+      expect([all.length, new Set(all).size]).toEqual([2000, 2000]);
+      most = Math.max(most, left - own.length);
+      left = own.length;
+    }
+    expect([left, most <= 512, rig.changed.length]).toEqual([kept, true, 4000 - kept]);
   });
 });
