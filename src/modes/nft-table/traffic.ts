@@ -59,7 +59,7 @@ interface ReadSet {
 
 /** Reads set after set. Rejects with KernelError when the kernel can't be read. */
 export async function readCountings<Name extends string>(
-  kernel: Kernel,
+  kernel: Pick<Kernel, 'apply' | 'dump'>,
   layout: TableLayout<Name>,
   countings: readonly Counting<Name>[],
   pause: Pause,
@@ -105,7 +105,7 @@ export async function readCountings<Name extends string>(
  * is sent to an endpoint is compared with what it answers.
  */
 async function deleteKeys(
-  kernel: Kernel,
+  kernel: Pick<Kernel, 'apply' | 'dump'>,
   sets: readonly ReadSet[],
   keys: ReadonlySet<string>,
   pause: Pause,

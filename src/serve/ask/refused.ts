@@ -21,14 +21,15 @@ import {
   statusYoungDNAT,
   updateSet,
 } from '../../kernel/nft/rule.ts';
-import { dumpShape, fieldsOfSet, type SetDefinition } from '../../kernel/nft/sets.ts';
+import { fieldsOfSet, type SetDefinition } from '../../kernel/nft/sets.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
-import { binary } from '../../modes/elements.ts';
 import { addressType } from '../../modes/nft-table/parts.ts';
-import { eachEntry } from '../../modes/nft-table/traffic.ts';
+import { readCountings } from '../../modes/nft-table/traffic.ts';
 import type { Family } from '../../net/address.ts';
+import { addCount } from '../../net/counts.ts';
 import type { Protocol } from '../../net/protocol.ts';
+import type { FrontendsByFamily } from '../../state/frontends-in-force.ts';
 import type { Clock } from '../../time/clock.ts';
 import { answerPacer } from './answer-pacer.ts';
 
@@ -37,6 +38,8 @@ export const failedLeast = 5;
 
 interface Known {
   readonly clock: Pick<Clock, 'after' | 'now' | 'turn'>;
+  /** Undefined: no mode runs. */
+  readonly engine: { readonly frontends: FrontendsByFamily } | undefined;
   readonly kernel: Pick<Kernel, 'apply' | 'dump'>;
 }
 
@@ -44,8 +47,11 @@ interface Known {
 const countsMs = 10_000;
 const restsMs = 20_000;
 const servesMs = 60_000;
+/** It reads this often in that time, since each reading makes room in a set that one namespace fills. */
+const readings = 5;
 /** Packets make them: more are not counted. */
 const pairsMax = 4096;
+const pairs = { set: 'pairs', parts: ['address', 'port'], of: 'resets' } as const;
 const table = 'fairlead-refused';
 const comment = 'connections that endpoints refuse, for some seconds, by Fairlead';
 const none = new ConntrackEntries('IPv4', new Uint8Array(0));
@@ -81,42 +87,48 @@ export class RefusedConnections {
     this.#endedMs = undefined;
     const isBegun = await orElse(kernel.apply(begin.finish()), undefined, isKernelError);
     if (isBegun?.kind !== 'applied') this.#endedMs = clock.now();
-    else clock.after(countsMs, () => void this.#end(families, end.finish()).catch(() => {}));
+    else void this.#count(families, end.finish()).catch(() => {});
   }
 
-  async #end(families: readonly Family[], removal: Uint8Array): Promise<void> {
-    this.#found = [];
-    const found = families.map((family) => orElse(this.#read(family), none, isKernelError));
+  async #count(families: readonly Family[], removal: Uint8Array): Promise<void> {
+    const { clock, kernel } = this.#known;
+    const found = Promise.all(families.map((family) => this.#countOf(family)));
     try {
       // It goes also if it cannot be read: nothing is to be left that counts.
-      this.#found = await Promise.all(found).finally(() => this.#known.kernel.apply(removal));
+      this.#found = await found.finally(() => kernel.apply(removal));
     } finally {
-      this.#endedMs = this.#known.clock.now();
+      this.#endedMs = clock.now();
     }
   }
 
-  async #read(family: Family): Promise<ConntrackEntries> {
-    const { family: number, keyLength, set } = fieldsOfSet(family, table, pairsOf(family));
-    const shape = { shape: dumpShape(pairsOf(family)), keyLength, dataLength: 0 };
-    const request = { kind: 'elementsDump', family: number, table, set, ...shape } as const;
-    const { records } = await this.#known.kernel.dump(request);
-    const half = keyLength / 2;
-    // A client's address and port, which are not known, and what else an entry has.
-    const [client, tail] = [Buffer.alloc(half - 2), Buffer.alloc(half + 10)];
+  async #countOf(family: Family): Promise<ConntrackEntries> {
+    const { clock, engine, kernel } = this.#known;
     const { pause } = answerPacer(this.#known);
-    const byFrontend = new Map<string, { count: number; parts: Uint8Array[] }>();
-    for (const one of records) {
-      if (one.kind !== 'elements') continue;
-      await eachEntry(one, pause, (pair, refused) => {
-        const [to, by] = [0, half].map((i) => pair.subarray(i, i + half - 2));
-        const { count, parts } = byFrontend.get(binary(to!)) ?? { count: 0, parts: [] };
-        parts.push(client, to!, by!, tail);
-        byFrontend.set(binary(to!), { count: count + refused, parts });
+    const layout = { family, table, comment, sets: { pairs: pairsOf(family) } };
+    const counts = new Map<string, number>();
+    for (let i = 0; i < readings; i += 1) {
+      await new Promise<void>((resolve) => void clock.after(countsMs / readings, resolve));
+      const read = readCountings(kernel, layout, [pairs], pause, ({ count, destination, id }) => {
+        counts.set(id.slice('pairs '.length), count);
+        return engine?.frontends[family]?.at({ ...destination, protocol: 'TCP' }).namespace ?? '';
       });
+      await orElse(read, undefined, isKernelError);
     }
-    const often = [...byFrontend.values()].filter(({ count }) => count >= failedLeast);
-    return new ConntrackEntries(family, Buffer.concat(often.flatMap(({ parts }) => parts)));
+    const byFrontend = new Map<string, number>();
+    for (const [pair, count] of counts) addCount(byFrontend, frontendOf(pair), count);
+    const entries = Array.from(counts.keys(), (pair) => {
+      const frontend = frontendOf(pair);
+      if (byFrontend.get(frontend)! < failedLeast) return '';
+      // A client's address and port, which are not known, and what else an entry has.
+      const [client, tail] = [-2, 10].map((more) => '\0'.repeat(frontend.length + more));
+      return [client, frontend.slice(0, -2), pair.slice(frontend.length, -2), tail].join('');
+    });
+    return new ConntrackEntries(family, Buffer.from(entries.join(''), 'latin1'));
   }
+}
+
+function frontendOf(pair: string): string {
+  return pair.slice(0, pair.length / 2);
 }
 
 function pairsOf(family: Family): SetDefinition {
