@@ -3,13 +3,13 @@ import type { ReadableFiles } from '../host/files.ts';
 import { type Finding, problem } from '../host/finding.ts';
 import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
 import { protocolOf } from '../kernel/nft/constants.ts';
-import { Address } from '../net/address.ts';
-import { indexOfItem } from '../net/endpoint-list.ts';
+import { Address, addressBytes } from '../net/address.ts';
 import { madeAt } from '../net/made-at.ts';
 import { type FrontendsByFamily, type Whom, whomKey, whomOf } from '../state/frontends-in-force.ts';
 import type { ClusterState } from '../state/store.ts';
-import { type EndpointSlice, objectKey } from '../state/types.ts';
+import { objectKey } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
+import { Pacer, type Pause } from '../time/pacer.ts';
 import { Runner } from '../time/runner.ts';
 
 export interface ServiceBytesOptions {
@@ -33,7 +33,7 @@ const waitMs = 500;
 const retryMs = 5000;
 /** Endpoints may get other zones, and Services go: after this time, or this many endpoints. */
 const forgetMs = 60_000;
-const foundMax = 65_536;
+const foundMax = 131_072;
 /** Zones of a namespace, and pairs of all: EndpointSlices may name any zone. */
 const zonesMax = { named: 16, pairs: 1000 } as const;
 
@@ -44,8 +44,9 @@ export class ServiceBytes {
   readonly zones = new Map<string, { from: string; to: string; bytes: number }>();
   /** Ended connections that were not counted; undefined: the setting is off. */
   missed: number | undefined;
-  /** Zones that Services said of endpoints lately, by `namespace/name` and address. */
-  readonly #found = new Map<string, string>();
+  /** Zones that Services said of all their endpoints lately, by `namespace/name` and address. */
+  readonly #found = new Map<string, ReadonlyMap<string, string>>();
+  #foundCount = 0;
   /** All that they said, by namespace. */
   readonly #named = new Map<string, Set<string>>();
   readonly #reads: Runner;
@@ -96,11 +97,14 @@ export class ServiceBytes {
     if (kernel === undefined) return;
     this.#forget(clock.now());
     try {
-      await kernel.dump({ kind: 'bytesRead', waitMs }, (one) => {
-        if (kernel !== this.#kernel) return;
-        if (one.kind === 'bytesOfEnded') this.#add(one);
+      const { records } = await kernel.dump({ kind: 'bytesRead', waitMs });
+      const { pause } = new Pacer(clock);
+      for (const one of records) {
+        if (kernel !== this.#kernel) break;
+        if (one.kind === 'bytesOfEnded') await this.#add(one, pause);
         else if (one.kind === 'bytesMissed') this.missed! += one.connections;
-      });
+        await pause();
+      }
       this.#failure = undefined;
     } catch (error) {
       const err = (error as Error).message;
@@ -111,9 +115,10 @@ export class ServiceBytes {
   }
 
   #forget(nowMs: number): void {
-    if (nowMs < this.#forgetAtMs && this.#found.size < foundMax) return;
+    if (nowMs < this.#forgetAtMs && this.#foundCount < foundMax) return;
     this.#forgetAtMs = nowMs + forgetMs;
     this.#found.clear();
+    this.#foundCount = 0;
     for (const [id, { namespace, service }] of this.ports) {
       if (!this.#options.state.service(objectKey(namespace, service))) this.ports.delete(id);
     }
@@ -121,7 +126,7 @@ export class ServiceBytes {
     for (const one of this.#named.keys()) if (!counted.has(one)) this.#named.delete(one);
   }
 
-  #add(one: ReplyOf<'bytesOfEnded'>): void {
+  async #add(one: ReplyOf<'bytesOfEnded'>, pause: Pause): Promise<void> {
     const { agent, state } = this.#options;
     const [address, endpoint] = [Address.from(one.frontend), Address.from(one.endpoint)];
     const inForce = agent.engine?.frontends[address.family];
@@ -133,10 +138,8 @@ export class ServiceBytes {
     port.in += one.in;
     port.out += one.out;
     const key = objectKey(whom.namespace, whom.service);
-    const place = `${key} ${endpoint.key}`;
-    const zone = madeAt(this.#found, place, () => {
-      return this.#ofNamespace(whom.namespace, zoneIn(state.slices(key), endpoint));
-    });
+    const zones = this.#found.get(key) ?? (await this.#find(key, pause));
+    const zone = this.#ofNamespace(whom.namespace, zones.get(endpoint.latin1) ?? '');
     // A ClusterIP is translated on the node of its client; other frontends anywhere.
     const isOwn = state.service(key)?.clusterIPs.some((own) => own.key === address.key);
     const client = (isOwn && state.node?.zone) || '';
@@ -150,19 +153,25 @@ export class ServiceBytes {
     return named.has(zone) ? zone : 'other';
   }
 
+  /** Many endpoints take several turns. */
+  async #find(key: string, pause: Pause): Promise<ReadonlyMap<string, string>> {
+    const zones = new Map<string, string>();
+    for (const { addresses, family, places } of this.#options.state.slices(key)) {
+      const bytes = addressBytes[family];
+      for (const [i, { zone }] of places?.entries() ?? []) {
+        const address = addresses.slice(i * bytes, (i + 1) * bytes);
+        if (!zones.has(address)) zones.set(address, zone);
+      }
+      this.#foundCount += places?.length ?? 0;
+      await pause();
+    }
+    this.#found.set(key, zones);
+    return zones;
+  }
+
   #addZones(from: string, to: string, bytes: number): void {
     const isKnown = this.zones.size < zonesMax.pairs || this.zones.has(`${from}\0${to}`);
     const pair = isKnown ? { from, to } : { from: 'other', to: 'other' };
     madeAt(this.zones, `${pair.from}\0${pair.to}`, () => ({ ...pair, bytes: 0 })).bytes += bytes;
   }
-}
-
-/** The zone of an endpoint; empty: not known. */
-function zoneIn(slices: readonly EndpointSlice[], { family, latin1 }: Address): string {
-  for (const { addresses, family: own, places } of slices) {
-    if (own !== family || places === undefined) continue;
-    const at = indexOfItem(addresses, latin1);
-    if (at >= 0) return places[at]!.zone;
-  }
-  return '';
 }
