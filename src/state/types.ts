@@ -74,7 +74,7 @@ export interface UnservedService {
   readonly addresses: readonly string[];
 }
 
-/** The ports of annotation `fairlead.io/port-range`, both in host order. */
+/** The ports of annotation `fairlead.io/port-range`, both in host order; 0 if it is not allowed. */
 export interface PortRange {
   readonly first: number;
   /** Greater than `first`. */

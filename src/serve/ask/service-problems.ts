@@ -86,6 +86,7 @@ export function ownProblems(known: ProblemFacts, subject: Subject): Problem[] {
     ...ofPorts(seen, (one) => portProblems(one, filled)),
     ...ofPorts(seen, (one) => silentProblems(known, one)),
     ...ofPorts(seen, rangeProblems),
+    ...badRangeProblems(service),
     ...flappingProblems(known, service.key),
     ...unknownNodeProblems(service, slices),
     ...known.sliceSurvey.problems(service.key),
@@ -158,6 +159,13 @@ function rangeProblems({ forwarding, port, rangeRefusal }: Seen): Problem[] {
   if (rangeRefusal === undefined) return [];
   const of = `Port ${portTitle(port)} in ${forwarding.family}`;
   const text = () => `${of} does not get the range of ports that begins there: ${rangeRefusal}.`;
+  return [{ reason: 'port_range', text }];
+}
+
+function badRangeProblems({ portRange, ports }: Service): Problem[] {
+  if (portRange === undefined || ports.some(({ port }) => port === portRange.first)) return [];
+  const text = () =>
+    'It has no range of ports: its annotation fairlead.io/port-range must be two ports like 10000-19999, the first a port of the Service and less than the second.';
   return [{ reason: 'port_range', text }];
 }
 

@@ -352,16 +352,20 @@ export function decodeLimits(read: ReadAnnotation): Limits | undefined {
   return Object.keys(limits).length === 0 ? undefined : limits;
 }
 
-/** The range of ports, if one of these begins there; undefined: there is none. */
+/** The range of ports, which begins nowhere if its value is not allowed; undefined: there is none. */
 export function decodePortRange(
   read: ReadAnnotation,
   ports: Service['ports'],
   fields: FieldReader,
 ): PortRange | undefined {
+  const { faults } = fields;
   const range = read('fairlead.io/port-range');
-  if (range === undefined || ports.some(({ port }) => port === range.first)) return range;
-  const field = annotationField('fairlead.io/port-range');
-  return fields.refuse(field, `begins with ${range.first}, which is no port of the Service`);
+  if (range === undefined) return fields.faults > faults ? { first: 0, last: 0 } : undefined;
+  if (!ports.some(({ port }) => port === range.first)) {
+    const field = annotationField('fairlead.io/port-range');
+    fields.refuse(field, `begins with ${range.first}, which is no port of the Service`);
+  }
+  return range;
 }
 
 /** The weight of the endpoints of an EndpointSlice; undefined: it gives none. */

@@ -211,7 +211,10 @@ function readUser(fields: FieldReader, user: RawObject, path: string) {
     const name = JSON.stringify(fields.text(provider.name, 'auth-provider.name') ?? '');
     fields.refuse('auth-provider', `cannot be used: no Auth Provider found for name ${name}`);
   }
-  const impersonating = Object.keys(user).find((field) => /^as(-|$)/.test(field));
+  const isEmpty = (value: unknown) => ['null', '""', '[]', '{}'].includes(JSON.stringify(value));
+  const impersonating = Object.keys(user).find((field) => {
+    return /^as(-|$)/.test(field) && !isEmpty(user[field]);
+  });
   if (impersonating !== undefined) {
     fields.refuse(impersonating, 'cannot be used: a proxy has a user of its own');
   }

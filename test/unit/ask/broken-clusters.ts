@@ -342,6 +342,15 @@ export const brokenClusters = described(
     cause: 'its targetPort is 8080, and the range keeps ports: both must be 80',
   },
   {
+    name: 'a range begins with no port of the Service',
+    manifests: ranged.replace('80-', '70-') + endpoints(here, '{ name: http, port: 80 }') + node,
+    to: '10.96.0.1:88',
+    ask: ['problems'],
+    reasons: ['port_range'],
+    outcome: 'nobody',
+    cause: 'the first a port of the Service',
+  },
+  {
     name: 'the ClusterIP is not allocated',
     manifests: web() + endpoints(here) + node,
     to: '10.96.3.3:80',

@@ -371,6 +371,11 @@ describe('readAccess', () => {
   };
   const url = 'https://127.0.0.1:6443';
 
+  it('accepts what impersonates nobody', () => {
+    const user = { as: '', 'as-uid': null, 'as-groups': [], 'as-user-extra': {} };
+    expect(() => reasonFor(kubeconfig(url, {}, user))).toThrow('it was accepted');
+  });
+
   it.each([
     ['a missing file', undefined, 'kubeconfig FILE: does not exist'],
     ['broken YAML', 'a: 1\nb: [\n', /^kubeconfig FILE:3: /],

@@ -25,12 +25,12 @@ it.each(['80', '80-80', '81-80', '0-80', '80-65536', '80-', ' 80-81', '80:81', '
   (text) => {
     const allowed = 'two ports like 10000-19999, the first less than the second';
     const told = [`metadata.annotations[${name}] must be ${allowed}, is ${JSON.stringify(text)}`];
-    expect(reading(text)).toEqual({ range: undefined, told });
+    expect(reading(text)).toEqual({ range: { first: 0, last: 0 }, told });
   },
 );
 
 it('port-range begins with a port of the Service', () => {
   const reason = 'begins with 81, which is no port of the Service';
   const told = [`metadata.annotations[${name}] ${reason}`];
-  expect(reading('81-90')).toEqual({ range: undefined, told });
+  expect(reading('81-90')).toEqual({ range: { first: 81, last: 90 }, told });
 });
