@@ -1,5 +1,5 @@
 /** Asks the kernel for IPVS, the scheduler, dummy links, and what our table needs. */
-import { isKernelError, isPassing } from '../../kernel/errors.ts';
+import { isKernelError, isNoAnswer } from '../../kernel/errors.ts';
 import { refusal } from '../../kernel/failures.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
@@ -101,7 +101,7 @@ async function lackOfLinks(kernel: Kernel): Promise<MissingFeature | undefined> 
 /**
  * Makes something and deletes it, in one buffer: nothing is left where this process is killed, or
  * the answer lost. Returns the errno where it cannot be made. Throws KernelError when the kernel
- * could not say (ENOMEM).
+ * could not say (ENOMEM, EBUSY).
  */
 async function attempt(
   kernel: Kernel,
@@ -114,7 +114,7 @@ async function attempt(
   // The deletion (op 1) fails where another probe has deleted the same.
   const failures = result.kind === 'applied' ? [] : result.failures;
   const failure = failures.find(({ op }) => op !== 1);
-  if (failure !== undefined && isPassing(failure.code)) {
+  if (failure !== undefined && isNoAnswer(failure.code)) {
     throw refusal('ipvs.probe', add.kind, failure);
   }
   return failure?.code;

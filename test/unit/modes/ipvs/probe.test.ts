@@ -32,3 +32,9 @@ test('a probe finds the scheduler where another probe deletes its virtual servic
   };
   expect(await ipvsMode.probe(kernel)).toEqual([]);
 });
+
+test.each(['ENOMEM', 'EBUSY'])('a kernel that answers %s may have the scheduler', async (code) => {
+  const kernel = new FakeKernel();
+  kernel.failNext({ code });
+  await expect(ipvsMode.dealing.lack?.(kernel, 'random')).rejects.toThrow(code);
+});
