@@ -197,7 +197,7 @@ const closuresMost = 15;
 
 /** Lines of each room. They only go down: the commit that raises one says why. */
 const mostLines: Readonly<Record<string, number>> = {
-  'src/agent': 1671,
+  'src/agent': 1662,
   'src/ask': 1725,
   'src/cli': 5390,
   'src/config': 4638,
@@ -207,18 +207,18 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/failure-detection': 1555,
   'src/fast-path': 575,
   'src/host': 2637,
-  'src/kernel': 6535,
-  'src/modes': 14_382,
+  'src/kernel': 6554,
+  'src/modes': 14_367,
   'src/net': 1445,
-  'src/serve': 14_816,
-  'src/service-bytes': 168,
-  'src/source': 8653,
-  'src/state': 6553,
-  'src/sync': 4675,
+  'src/serve': 14_803,
+  'src/service-bytes': 177,
+  'src/source': 8660,
+  'src/state': 6565,
+  'src/sync': 4636,
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5170,
-  test: 118_840,
+  test: 118_935,
 };
 
 describe('budgets', () => {

@@ -248,11 +248,7 @@ export class FrontendOwners {
     return { only, rest, others, forwardings: owned, contests, rangeChanges };
   }
 
-  /**
-   * Withdraws what a Service is to claim no more. Each part, which is yielded, takes effect by itself:
-   * also the Service's own Forwardings lose frontends by transfers. `set` or `release` withdraws the
-   * last part, or all without this.
-   */
+  /** Withdraws what is claimed no more, but for a last part. Each part takes effect by itself. */
   *withdraw(
     service: string,
     forwardings: readonly Forwarding[],
@@ -266,7 +262,7 @@ export class FrontendOwners {
         if (claimed.size % claimsAStep === 0) yield;
       }
     }
-    const kept = known.filter((key) => claimed.has(key));
+    const left = known.filter((key) => claimed.has(key));
     const gone = known.filter((key) => !claimed.has(key));
     while (gone.length > withdrawnAStep) {
       this.#begin();
@@ -274,7 +270,7 @@ export class FrontendOwners {
         this.#remember(key);
         this.#withdraw(key, service);
       }
-      this.#keysOf.set(service, [...kept, ...gone]);
+      this.#keysOf.set(service, [...left, ...gone]);
       yield this.#end('', []);
     }
   }

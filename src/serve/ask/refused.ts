@@ -47,7 +47,7 @@ interface Known {
 const countsMs = 10_000;
 const restsMs = 20_000;
 const servesMs = 60_000;
-/** It reads this often in that time, since each reading makes room in a set that one namespace fills. */
+/** It reads this often in that time: each reading makes room in a set that one namespace fills. */
 const readings = 5;
 /** Packets make them: more are not counted. */
 const pairsMax = 4096;

@@ -352,7 +352,7 @@ export function decodeLimits(read: ReadAnnotation): Limits | undefined {
   return Object.keys(limits).length === 0 ? undefined : limits;
 }
 
-/** The range of ports, which begins nowhere if its value is not allowed; undefined: there is none. */
+/** The range of ports, which begins nowhere if it is not allowed; undefined: there is none. */
 export function decodePortRange(
   read: ReadAnnotation,
   ports: Service['ports'],

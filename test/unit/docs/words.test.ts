@@ -9,7 +9,7 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 85_900;
+const total = 85_902;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2801,
@@ -19,7 +19,7 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/connect-time.md': 1450,
   'docs/differences.md': 2849,
   'docs/internals/kube-proxy-behaviour.md': 2960,
-  'docs/internals/reliability.md': 1715,
+  'docs/internals/reliability.md': 1747,
   'docs/kubectl-plugin.md': 1247,
   'docs/limits.md': 2780,
   'docs/logs.md': 3521,

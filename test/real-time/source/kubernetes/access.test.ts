@@ -371,7 +371,7 @@ describe('readAccess', () => {
   };
   const url = 'https://127.0.0.1:6443';
 
-  it('accepts what impersonates nobody', () => {
+  it('accepts empty fields of impersonation', () => {
     const user = { as: '', 'as-uid': null, 'as-groups': [], 'as-user-extra': {} };
     expect(() => reasonFor(kubeconfig(url, {}, user))).toThrow('it was accepted');
   });
