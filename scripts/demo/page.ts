@@ -24,7 +24,8 @@ export class Page {
 
   /** A change, and what of it the kernel was sent. */
   change(label: string, { writes, bytes }: BatchSize): void {
-    this.#line(`  ${label.padEnd(34)}${count(writes)} writes to the kernel, ${count(bytes)} bytes`);
+    const sent = `${count(writes)} ${writes === 1 ? 'write' : 'writes'} to the kernel`;
+    this.#line(`  ${label.padEnd(34)}${sent}, ${count(bytes)} bytes`);
   }
 
   /** The servers that answered, as bars; the number of failures. */

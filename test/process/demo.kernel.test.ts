@@ -24,7 +24,7 @@ test("the demo forwards connections to every backend, loses none, and shows the 
   for (const pod of ['pod-a', 'pod-b', 'pod-c'])
     expect(stdout).toMatch(new RegExp(`${pod} +[1-9]`));
   const changes = [
-    ...stdout.matchAll(/^ {2}pod-\w .* (\d+) writes to the kernel, [\d,]+ bytes$/gm),
+    ...stdout.matchAll(/^ {2}pod-\w .* (\d+) writes? to the kernel, [\d,]+ bytes$/gm),
   ];
   expect(changes).toHaveLength(5);
   for (const [, writes] of changes) expect(Number(writes)).toBeGreaterThan(0);
