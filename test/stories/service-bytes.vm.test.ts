@@ -1,0 +1,4 @@
+/** Bytes of Services in mode ipvs. */
+import { bytesIn } from './service-bytes.ts';
+
+bytesIn('ipvs');
