@@ -32,7 +32,7 @@ const deviationsMoved = 4 * Math.sqrt(passPart / (2 - passPart));
 
 /** About how many slots may change after a pass, and how many endpoints are compared. */
 const slotsMost = 1024;
-const comparedMost = 4096;
+const comparedMost = 1024;
 
 const none: Counts = new Map();
 
