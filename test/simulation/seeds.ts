@@ -19,6 +19,5 @@ export const keptSeeds: readonly [KeptSeed, ...KeptSeed[]] = [
   { mode: 'iptables', seed: 1, hours: '0.2' },
   { mode: 'ipvs', seed: 1, hours: '0.2' },
   { mode: 'ipvs', seed: 2, hours: '0.5' },
-  { mode: 'ipvs', seed: 3896167630, hours: '0.5' },
   { mode: 'userspace', seed: 2, hours: '0.5' },
 ];
