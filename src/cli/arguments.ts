@@ -62,8 +62,12 @@ function checkedValue(name: string, flag: CommandFlag, text: string): string | u
     if (!parsed.ok) throw wrong(parsed.error);
     return parsed.value ? 'true' : undefined;
   }
-  if (values === undefined || values.includes(text)) return text;
-  const guess = nearest(text, values);
+  if (values === undefined) return text;
+  const isKnown = values.some((value) => {
+    return value.endsWith('=') ? text.startsWith(value) && text !== value : text === value;
+  });
+  if (isKnown) return text;
+  const guess = values.includes(text) ? undefined : nearest(text, values);
   throw wrong(
     `must be one of ${shown.replaceAll('|', ', ')}`,
     guess === undefined ? '' : `did you mean ${guess}?`,

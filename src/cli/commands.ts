@@ -38,7 +38,7 @@ const status: Command = {
     'kernel rejected, changes by other programs.',
   exitCodes: `0 healthy, 1 unhealthy, ${askExitCodes}`,
   flags: { ...askFlags, ...noHeadersFlag },
-  examples: ['fairlead status', 'fairlead status -o json'],
+  examples: ['fairlead status', "fairlead status -o jsonpath='{.problems[*]}'"],
   load: () => import('./ask/status.ts'),
 };
 
@@ -114,7 +114,7 @@ const serviceCheck: Command = {
   offers: 'services',
   flags: {
     ...serverFlags,
-    output: outputFlag('json'),
+    output: outputFlag('json', 'jsonpath='),
     ...namespaceFlags,
     timeout: {
       shown: 'DURATION',
@@ -198,8 +198,8 @@ const trace: Command = {
   flags: {
     ...serverFlags,
     output: {
-      ...outputFlag('json'),
-      meaning: 'Print all packets at the end, as JSON (docs/api.md).',
+      ...outputFlag('json', 'jsonpath='),
+      meaning: 'Print all packets at the end, as JSON (docs/api.md), or fields of them.',
     },
     ...namespaceFlags,
     from: {
@@ -291,7 +291,7 @@ const preflight: Command = {
     'agents, settings, ports. Writes nothing.',
   exitCodes: '0 ready, 1 there is a problem, 2 wrong usage',
   takesRunFlags: true,
-  flags: { output: outputFlag('text', 'json') },
+  flags: { output: outputFlag('text', 'json', 'jsonpath=') },
   examples: ['fairlead preflight --config /var/lib/kube-proxy/config.conf'],
   load: () => import('./preflight.ts'),
 };
@@ -306,7 +306,7 @@ const shadow: Command = {
   exitCodes: '0 no difference, 1 there are differences, 2 wrong usage',
   takesRunFlags: true,
   flags: {
-    output: outputFlag('text', 'json'),
+    output: outputFlag('text', 'json', 'jsonpath='),
     settle: {
       shown: 'DURATION',
       meaning: 'A difference counts if it lasts this long (default 10s).',
@@ -473,7 +473,7 @@ const version: Command = {
   words: ['version'],
   group: 'other',
   summary: 'Print the version',
-  flags: { output: outputFlag('text', 'json') },
+  flags: { output: outputFlag('text', 'json', 'jsonpath=') },
   examples: ['fairlead version', 'fairlead version -o json'],
   load: () => import('./version.ts'),
 };

@@ -19,12 +19,19 @@ export const serverFlags = { server, config } as const satisfies Flags;
 
 /** Formats of an answer; `values` are those that a command has. */
 export function outputFlag(...values: readonly string[]): CommandFlag {
-  return { letter: 'o', shown: values.join('|'), meaning: outputMeaning(values), values };
+  const shown = values.map((value) => (value.endsWith('=') ? `${value}TEMPLATE` : value));
+  return {
+    letter: 'o',
+    shown: shown.join('|'),
+    meaning: outputMeaning(values),
+    values,
+  };
 }
 
 function outputMeaning(values: readonly string[]): string {
   const parts = [
     values.includes('json') ? 'the whole answer as JSON (docs/api.md)' : '',
+    values.includes('jsonpath=') ? 'fields of it by a template as kubectl does' : '',
     values.includes('wide') ? 'a table with more columns' : '',
     values.includes('name') ? 'names alone' : '',
   ].filter((part) => part !== '');
@@ -32,7 +39,7 @@ function outputMeaning(values: readonly string[]): string {
 }
 
 /** Flags of every command that asks the process. */
-export const answerOutputs = ['json', 'wide'] as const;
+export const answerOutputs = ['json', 'wide', 'jsonpath='] as const;
 
 export const askFlags = {
   ...serverFlags,

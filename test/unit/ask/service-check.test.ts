@@ -23,7 +23,7 @@ describe('fairlead service check', () => {
     [['web', '--timeout=5'], '--timeout: time: missing unit in duration "5"'],
     [['web', '--timeout=0s'], '--timeout 0s is not more than 0s and at most 10s'],
     [['web', '--timeout=11s'], '--timeout 11s is not more than 0s and at most 10s'],
-    [['web', '-o', 'wide'], 'must be one of json'],
+    [['web', '-o', 'wide'], 'must be one of json, jsonpath=TEMPLATE'],
   ])('%j is rejected: %s', async (args, reason) => {
     const { code, stderr, stdout } = await saidAt(port, 'service', 'check', ...args);
     expect([code, stdout]).toEqual([2, '']);

@@ -482,6 +482,10 @@ describe('the command service', () => {
     expect((await said(app, 'service', 'list', '-o', 'name')).stdout).toBe('ns/web\n');
     const { stdout } = await said(app, 'svc', 'ls', '-A', '--no-headers');
     expect(stdout).toMatch(/^ns +web +ClusterIP /);
+    const template = '{range .items[*]}{.name} {.ports[0].port}{end}';
+    expect((await said(app, 'services', 'get', '-o', `jsonpath=${template}`)).stdout).toBe(
+      'web 80',
+    );
   });
 
   it('exits with 1 if a named Service is not in the list', async () => {

@@ -111,7 +111,7 @@ describe('kubectl’s names of output formats and objects', () => {
     [['-nshop', '-owide'], { namespace: 'shop', output: 'wide' }],
     [['-n', 'shop', '--output=name'], { namespace: 'shop', output: 'name' }],
     [['--no-headers', '--problems'], { 'no-headers': 'true', problems: 'true' }],
-    [['--watch=false', '-o=json'], { output: 'json' }],
+    [['--watch=false', '-o=jsonpath={.items}'], { output: 'jsonpath={.items}' }],
   ])('work in service list %j', async (args, values) => {
     const { command } = findCommand(['service', 'list']);
     expect((await readArguments(command!, args)).values).toEqual(values);
@@ -139,8 +139,8 @@ describe('invalid usage', () => {
     ['status -o', "flag needs an argument: 'o' in -o", ' status'],
     [
       'status -o jsno',
-      'invalid argument "jsno" for "-o, --output" flag: must be one of json, wide; ' +
-        'did you mean json?',
+      'invalid argument "jsno" for "-o, --output" flag: must be one of json, wide, ' +
+        'jsonpath=TEMPLATE; did you mean json?',
       ' status',
     ],
     [
@@ -182,6 +182,7 @@ describe('invalid usage', () => {
     ['shadow --settle=soon', '--settle: ', ' shadow'],
     ['shadow --settle=-1s', '--settle "-1s" is below 0', ' shadow'],
     ['shadow --setle=1s', 'unknown flag: --setle; did you mean --settle?', ' shadow'],
+    ['status -o jsonpath={.a', 'wrong template of jsonpath: {.a has no end', ' status'],
   ])('%s: %s', async (line, reason, command) => {
     const { code, stderr, stdout } = await run(...line.split(' '));
     expect([code, stdout]).toEqual([2, '']);
@@ -192,6 +193,11 @@ describe('invalid usage', () => {
   it('names the configuration file that cannot be used', async () => {
     const { stderr } = await run('shadow', '--config=/nowhere/c');
     expect(stderr).toContain('\n  in /nowhere/c\n');
+  });
+
+  it('suggests nothing for a format that lacks its template', async () => {
+    const { stderr } = await run('status', '-o', 'jsonpath=');
+    expect(stderr).toMatch(/: must be one of json, wide, jsonpath=TEMPLATE\nSee /);
   });
 
   it('is rejected by the parser with a UsageError', async () => {
@@ -237,5 +243,6 @@ describe('fairlead version', () => {
       kubernetesVersion: expect.stringMatching(/^v1\./),
       nodeVersion: process.version,
     });
+    expect((await run('version', '-o', 'jsonpath={.nodeVersion}')).stdout).toBe(process.version);
   });
 });
