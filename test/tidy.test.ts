@@ -199,8 +199,8 @@ const closuresMost = 15;
 const mostLines: Readonly<Record<string, number>> = {
   'src/agent': 1662,
   'src/ask': 1725,
-  'src/cli': 5390,
-  'src/config': 4638,
+  'src/cli': 5519,
+  'src/config': 4642,
   'src/connect-time': 2962,
   'src/connection-limits': 1108,
   'src/conntrack': 1351,
@@ -210,7 +210,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/kernel': 6554,
   'src/modes': 14_367,
   'src/net': 1445,
-  'src/serve': 14_803,
+  'src/serve': 14_927,
   'src/service-bytes': 177,
   'src/source': 8660,
   'src/state': 6565,
@@ -218,7 +218,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5170,
-  test: 118_946,
+  test: 119_099,
 };
 
 describe('budgets', () => {

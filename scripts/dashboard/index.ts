@@ -4,7 +4,7 @@ import { conntrack, process, quarantine, services } from './node-rows.ts';
 import { overview } from './overview.ts';
 import type { NodeTable, Panel, Row } from './panel.ts';
 import { drift, health, latency, watches } from './proxy-rows.ts';
-import { connectTime } from './translation-rows.ts';
+import { connectTime, ipvs } from './translation-rows.ts';
 
 const rows: readonly Row[] = [
   overview,
@@ -16,6 +16,7 @@ const rows: readonly Row[] = [
   conntrack,
   services,
   connectTime,
+  ipvs,
   process,
 ];
 

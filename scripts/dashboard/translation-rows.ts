@@ -1,5 +1,5 @@
-/** The row about connect-time translation. It has data only where that runs. */
-import { type Row, window } from './panel.ts';
+/** Rows about connect-time translation and mode ipvs. They have data only where these run. */
+import { type Row, rate, window } from './panel.ts';
 
 export const connectTime: Row = {
   title: 'Connect-time translation (--connect-time)',
@@ -24,6 +24,36 @@ export const connectTime: Row = {
       queries: {
         '{{reason}}': 'max by (reason) (fairlead_connect_time_left_to_rules{$of})',
         'renewals of the lease that failed, a second': `sum(rate(fairlead_connect_time_lease_failures_total{$of}${window}))`,
+      },
+    },
+  ],
+};
+
+const byPort = 'virtual_service, protocol';
+
+export const ipvs: Row = {
+  title: 'Mode ipvs (--ipvs-counters)',
+  panels: [
+    {
+      title: 'Connections, the ten virtual services with most',
+      meaning: 'New connections per second on the chosen nodes.',
+      unit: 'cps',
+      queries: {
+        '{{virtual_service}} {{protocol}}': `topk(10, ${rate('fairlead_ipvs_connections_total', byPort)})`,
+      },
+    },
+    {
+      title: 'Connections at present, by state',
+      meaning: 'inactive: those that end, and all of UDP.',
+      queries: { '{{state}}': 'sum by (state) (fairlead_ipvs_real_server_connections{$of})' },
+    },
+    {
+      title: 'Bytes, from and to clients',
+      meaning: 'Of all virtual services on the chosen nodes, per second.',
+      unit: 'bytes',
+      queries: {
+        'from clients': `sum(rate(fairlead_ipvs_in_bytes_total{$of}${window}))`,
+        'to clients': `sum(rate(fairlead_ipvs_out_bytes_total{$of}${window}))`,
       },
     },
   ],

@@ -15,14 +15,15 @@ import { fairleadVersion } from '../config/version.ts';
 import { conntrackLosses, conntrackUse } from '../host/conntrack.ts';
 import { type NamedCounter, readCounters } from '../kernel/acct.ts';
 import type { TurnMeter } from '../kernel/addon.ts';
-import type { KernelReader } from '../kernel/kernel.ts';
+import type { KernelReader, ReplyOf } from '../kernel/kernel.ts';
+import { protocolOf } from '../kernel/nft/constants.ts';
 import { fairShares } from '../modes/fair-shares.ts';
 import type { AffinityFill, ModeFacts } from '../modes/mode.ts';
 import { bounds } from '../modes/sockets/bounds.ts';
 import type { Descriptors } from '../modes/sockets/descriptors.ts';
-import { type Family, families } from '../net/address.ts';
+import { Address, type Family, families, formatEndpoint } from '../net/address.ts';
 import { resources } from '../state/change.ts';
-import type { Whom } from '../state/frontends-in-force.ts';
+import type { FrontendsByFamily, Whom } from '../state/frontends-in-force.ts';
 import type { FamilySync } from '../sync/family.ts';
 import { systemClock } from '../time/clock.ts';
 import { Pacer, type Pause } from '../time/pacer.ts';
@@ -32,7 +33,13 @@ import { statusNow } from './ask/status.ts';
 import { connectTimeMetrics } from './connect-time-metrics.ts';
 import type { Logger } from './log.ts';
 import type { LogDestination } from './log-destination.ts';
-import { metric, outcomePortsMax, readMetric, servicePortsMax } from './metric-table.ts';
+import {
+  ipvsServersMax,
+  metric,
+  outcomePortsMax,
+  readMetric,
+  servicePortsMax,
+} from './metric-table.ts';
 import type { ServiceCounters, ServiceTraffic } from './service-counters.ts';
 
 type Facts<K extends keyof AgentState> = Pick<AgentState, K>;
@@ -40,8 +47,9 @@ type Facts<K extends keyof AgentState> = Pick<AgentState, K>;
 /** All metrics that are read from the state of the process and from the kernel. */
 export function agentMetrics(registry: Registry, agent: AgentState): void {
   const each = [
-    ...[buildMetrics, gateMetrics, stateMetrics, infoMetrics, problemMetrics, affinityMetrics],
-    ...[conntrackTableMetrics, serviceMetrics, detectionMetrics, connectTimeMetrics, byteMetrics],
+    ...[buildMetrics, gateMetrics, stateMetrics, infoMetrics, problemMetrics, ipvsMetrics],
+    ...[affinityMetrics, conntrackTableMetrics, serviceMetrics, detectionMetrics],
+    ...[connectTimeMetrics, byteMetrics],
   ];
   for (const add of each) add(registry, agent);
 }
@@ -278,6 +286,99 @@ async function readFills(mode: ModeFacts, kernel: KernelReader): Promise<Fills> 
     if (fills !== undefined) found.set(family, fills);
   }
   return found;
+}
+
+type VirtualService = ReplyOf<'virtualService'>;
+type Destination = ReplyOf<'destination'>;
+type IPVSRecord = VirtualService | Destination;
+
+const ipvsCounters = {
+  fairlead_ipvs_connections_total: 'connections',
+  fairlead_ipvs_in_packets_total: 'inPackets',
+  fairlead_ipvs_out_packets_total: 'outPackets',
+  fairlead_ipvs_in_bytes_total: 'inBytes',
+  fairlead_ipvs_out_bytes_total: 'outBytes',
+} as const;
+
+/**
+ * The kernel's counters of each virtual service and each real server. There may be many, so they
+ * are off by default (--ipvs-counters), and a tenant may have most of them.
+ */
+export function ipvsMetrics(
+  registry: Registry,
+  agent: Facts<'config' | 'engine' | 'kernel' | 'mode'>,
+): void {
+  const { pause } = new Pacer(systemClock, sharingMs);
+  const areCounted = () => agent.config.ipvs.counters && agent.mode.usesIPVS;
+  // All metrics of an answer share a reading.
+  const readings = new RecentResults<{ shown: readonly IPVSRecord[]; leftOut: number }>({
+    clock: systemClock,
+  });
+  const read = () =>
+    readings.of('', async () => {
+      const all = areCounted() ? await readIPVS(agent.kernel) : [];
+      const shown = await sharedOut(all, agent.engine?.frontends ?? {}, pause);
+      return { shown, leftOut: all.length - shown.length };
+    });
+  for (const name of Object.keys(ipvsCounters) as (keyof typeof ipvsCounters)[]) {
+    readMetric(name, registry, async () => {
+      const { shown } = await read();
+      return shown.map((record) => [ipvsLabels(record), record[ipvsCounters[name]]]);
+    });
+  }
+  readMetric('fairlead_ipvs_real_server_connections', registry, async () => {
+    return (await read()).shown.flatMap((record) =>
+      record.kind === 'destination'
+        ? (['active', 'inactive', 'persistent'] as const).map(
+            (state) => [{ ...ipvsLabels(record), state }, record[`${state}Connections`]] as const,
+          )
+        : [],
+    );
+  });
+  readMetric('fairlead_ipvs_metrics_left_out', registry, async () => {
+    const { leftOut } = await read();
+    return areCounted() ? leftOut : undefined;
+  });
+}
+
+/** Those that have series: namespaces with many have the same number. */
+async function sharedOut(
+  all: readonly IPVSRecord[],
+  frontends: FrontendsByFamily,
+  pause: Pause,
+): Promise<readonly IPVSRecord[]> {
+  const namespaceOf = (record: IPVSRecord): string => {
+    const address = Address.from(record.address);
+    const at = { address, port: record.port, protocol: protocolOf(record.protocol) };
+    return frontends[address.family]?.at(at).namespace ?? '';
+  };
+  return (await fairShares(all, namespaceOf, ipvsServersMax, pause)).within;
+}
+
+/** Nothing if the kernel can't be read, so that other metrics are still served. */
+async function readIPVS(kernel: KernelReader): Promise<IPVSRecord[]> {
+  const any = { family: 0, protocol: 0, address: new Uint8Array(0), port: 0 };
+  const dumps = [
+    kernel.dump({ kind: 'virtualServicesDump', family: 0 }),
+    kernel.dump({ kind: 'destinationsDump', ...any }),
+  ];
+  const answers = await Promise.allSettled(dumps);
+  const records = answers.flatMap((one) => (one.status === 'fulfilled' ? one.value.records : []));
+  return records.filter(
+    (one): one is IPVSRecord =>
+      one.kind === 'destination' || (one.kind === 'virtualService' && one.firewallMark === 0),
+  );
+}
+
+function ipvsLabels(record: IPVSRecord) {
+  return {
+    protocol: protocolOf(record.protocol) ?? String(record.protocol),
+    virtual_service: formatEndpoint(record.address, record.port),
+    real_server:
+      record.kind === 'destination'
+        ? formatEndpoint(record.destination, record.destinationPort)
+        : '',
+  };
 }
 
 /** How long it is found out in one turn of the event loop which Service ports have series. */

@@ -55,6 +55,16 @@ function steps(from: number, to: number, by: number): number[] {
   return Array.from({ length: (to - from) / by + 1 }, (_, i) => from + i * by);
 }
 
+const virtualService = ['protocol', 'virtual_service', 'real_server'] as const;
+
+function ofIPVS(what: string): Row<'counter', (typeof virtualService)[number]> {
+  const help = `${what} of a virtual service or real server; see --ipvs-counters`;
+  return counter(help, ...virtualService);
+}
+
+/** Virtual services and real servers with their own series: each has up to eight. */
+export const ipvsServersMax = 5000;
+
 /** Service ports with their own series: Prometheus keeps each for hours, from each node. */
 export const servicePortsMax = 10_000;
 
@@ -167,6 +177,19 @@ export const metricTable = {
     'state',
   ),
   fairlead_healthy: gauge('1 = fairlead status reports no problem of the proxy, 0 = it does'),
+  fairlead_ipvs_connections_total: ofIPVS('Connections'),
+  fairlead_ipvs_in_bytes_total: ofIPVS('Bytes from clients'),
+  fairlead_ipvs_in_packets_total: ofIPVS('Packets from clients'),
+  fairlead_ipvs_metrics_left_out: gauge(
+    `Virtual services and real servers without series, because ${ipvsServersMax} others have them, shared fairly between namespaces; see --ipvs-counters`,
+  ),
+  fairlead_ipvs_out_bytes_total: ofIPVS('Bytes to clients'),
+  fairlead_ipvs_out_packets_total: ofIPVS('Packets to clients'),
+  fairlead_ipvs_real_server_connections: gauge(
+    'Connections that a real server has at present, by state; see --ipvs-counters',
+    ...virtualService,
+    'state',
+  ),
   fairlead_kernel_writes_total: counter(
     'Objects written to the kernel or deleted',
     'ip_family',

@@ -315,4 +315,8 @@ export const ipvsSettings = grouped('ipvs', {
     'Timeout of UDP exchanges in IPVS.',
     '`conntrack.udpTimeout` and `conntrack.udpStreamTimeout`',
   ),
+  '--ipvs-counters': bool(
+    'Metrics of what each virtual service and each real server has carried.',
+    { config: 'ipvs.counters', withConfig: 'kept', origin: 'own' },
+  ),
 });

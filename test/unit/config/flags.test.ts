@@ -77,14 +77,14 @@ describe('the parser of flags', () => {
   });
 
   test('reads settings that only flags give', () => {
-    const given = ['--own-tables=false', '--ignore-other-instance'];
+    const given = ['--own-tables=false', '--ipvs-counters', '--ignore-other-instance'];
     const read = (...flags: string[]) => {
-      const { ignoreOtherInstance, ownTables } = configOf(load(flags));
-      return [ownTables, ignoreOtherInstance];
+      const { ignoreOtherInstance, ipvs, ownTables } = configOf(load(flags));
+      return [ownTables, ipvs.counters, ignoreOtherInstance];
     };
     expect([read(), read(...given)]).toEqual([
-      [true, false],
-      [false, true],
+      [true, false, false],
+      [false, true, true],
     ]);
   });
 

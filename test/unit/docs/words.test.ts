@@ -9,7 +9,7 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 85_902;
+const total = 86_092;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2801,
@@ -23,9 +23,9 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/kubectl-plugin.md': 1247,
   'docs/limits.md': 2780,
   'docs/logs.md': 3521,
-  'docs/metrics.md': 1992,
+  'docs/metrics.md': 2148,
   'docs/migrating.md': 1862,
-  'docs/operating.md': 2152,
+  'docs/operating.md': 2159,
   'docs/runbook.md': 5292,
   'docs/scale.md': 1280,
   'docs/semantics.md': 3870,
