@@ -199,8 +199,8 @@ export const defects: readonly Defect[] = [
   {
     name: 'a frontend that a Service leaves passes to no other',
     file: 'state/frontend-owners.ts',
-    from: 'return this.#end(service, conflicts);',
-    to: 'return { ...this.#end(service, conflicts), transfers: noTransfers };',
+    from: 'return { forwardings: owned, ...ended };',
+    to: 'return { forwardings: owned, ...ended, transfers: noTransfers };',
   },
   {
     name: 'a frontend that passes to another Service is not written for that',
@@ -451,14 +451,14 @@ export const defects: readonly Defect[] = [
   {
     name: 'entries of frontends that have gone stay',
     file: 'conntrack/policy.ts',
-    from: '    all ??= rightEndpoints(previous!);\n    suspect(key, all);',
+    from: '    all ??= rightEndpoints(previous);\n    suspect(key, all);',
     to: '    all ??= noEndpoints;',
   },
   {
     name: 'a program that starts examines no entries',
     file: 'conntrack/policy.ts',
-    from: 'if (previous === next) return;\n  const before',
-    to: 'if (previous === next || previous === undefined) return;\n  const before',
+    from: 'suspect(frontendKey(frontend), noEndpoints);',
+    to: '{}',
   },
   {
     name: 'an interrupted dump of connection tracking is believed',
