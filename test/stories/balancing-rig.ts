@@ -3,6 +3,7 @@
  * BALANCED_CONNECTIONS is the number of connections for a share; default: 4,000.
  */
 import type { ChildProcess } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { ModeName } from '../../src/config/config.ts';
 import type { Balance } from '../../src/state/deal.ts';
@@ -10,7 +11,7 @@ import { type ActorName, POD_A_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { load, serveLoad } from '../lab/load.ts';
 import { BASELINE, type KubernetesObject, service, settings, slice } from '../lab/objects.ts';
-import { answerMs } from '../lab/pace.ts';
+import { answerMs, paced } from '../lab/pace.ts';
 import type { RunningProxy } from '../lab/proxy.ts';
 import { vip } from './common.ts';
 import { fairleadInside } from './fairlead-inside.ts';
@@ -119,6 +120,17 @@ export class BalancingRig {
     const outcome = await this.lab.actors.client.open(flow, { ...attempt, timeoutMs: answerMs });
     if (outcome.kind !== 'answered') throw new Error(JSON.stringify(outcome));
     this.held.set(flow, outcome.port);
+  }
+
+  /** How many connections it takes until first endpoints hold about as many for their weights. */
+  async evenOut(...weights: readonly number[]): Promise<number> {
+    const before = this.held.size;
+    for (;;) {
+      const loads = weights.map((weight, i) => this.counts()[i]! / weight);
+      if (Math.max(...loads) < 1.5 * Math.min(...loads)) return this.held.size - before;
+      for (let n = 0; n < 5; n += 1) await this.hold();
+      await sleep(paced(500));
+    }
   }
 
   counts(): number[] {
