@@ -218,7 +218,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5170,
-  test: 119_099,
+  test: 119_137,
 };
 
 describe('budgets', () => {
