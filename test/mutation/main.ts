@@ -1,11 +1,13 @@
 /**
  * `npm run mutate -- FOLDER...`: changes one place of the source after the other, in memory only,
- * and looks whether a test fails: those of the same folder, then those of the whole program and of
- * others that import from the folder, and last those that count steps, in which all else is slow.
+ * and looks whether a test fails: those of the same folder, then those elsewhere that run its file,
+ * and last those that count steps, in which all else is slow.
  */
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
+import { matchesGlob } from 'node:path';
 import { parseArgs } from 'node:util';
+import { testsThatRun } from './coverage.ts';
 import { equivalents } from './equivalents.ts';
 import { type Mutant, mutantsOf, sampleOf } from './mutants.ts';
 import { countsSteps, Runner } from './run.ts';
@@ -20,7 +22,7 @@ const usage = `usage: npm run mutate -- FOLDER... [options]
   --without GLOB  what only these tests notice: mutants that they kill, and no other test does
   --seconds S  the longest that tests may take for one mutant, the quickest first (20); on a busy
                machine they take longer, and too few are made
-  --far GLOB   what survives must pass these, instead of those elsewhere that import the folder`;
+  --far GLOB   what survives must pass these, instead of those elsewhere that run the file`;
 
 const { positionals: folders, values } = parseArgs({
   allowPositionals: true,
@@ -71,18 +73,6 @@ function nearTo(folder: string): readonly string[] {
   return ['unit', 'real-time'].flatMap((kind) => paths.map((path) => `test/${kind}/${path}`));
 }
 
-/** Those of the whole program, and those elsewhere that import from the folder. */
-function furtherFrom(folder: string): readonly string[] {
-  const path = `/${folder.replace(/\/$/, '')}`;
-  const tests = execFileSync('git', ['ls-files', 'test/unit/**/*.test.ts']).toString().split('\n');
-  return tests.filter((test) => {
-    if (test === '' || test.startsWith(path.replace('/src', 'test/unit'))) return false;
-    if (test.startsWith('test/unit/agent/')) return true;
-    const text = readFileSync(test, 'utf8');
-    return text.includes(`${path}/`) || text.includes(`${path}.ts`);
-  });
-}
-
 /** Those that no test kills. Prints each. */
 async function survivorsOf(
   mutants: readonly Mutant[],
@@ -117,10 +107,20 @@ if (folders.length === 0) {
   const unnoticed = new Set(await survivorsOf(without === undefined ? [] : all, left));
   const asked = all.filter((mutant) => !unnoticed.has(mutant));
   const globs = tests === undefined ? folders.flatMap(nearTo) : [tests];
-  const further = far === undefined ? folders.flatMap(furtherFrom) : [far];
-  const stages = [globs, further, globs.map(countsSteps)];
+  const further = async (all: readonly Mutant[]): Promise<readonly string[]> => {
+    const ran = await testsThatRun(new Set(all.map(({ file }) => file)));
+    return ran.filter((test) => !globs.some((glob) => matchesGlob(test, glob)));
+  };
+  const stages = [
+    () => globs,
+    far === undefined ? further : () => [far],
+    () => globs.map(countsSteps),
+  ];
   let surviving: readonly Mutant[] = asked.filter((one) => !killedBefore.has(nameOf(one)));
-  for (const stage of stages) surviving = await survivorsOf(surviving, stage, left);
+  for (const stage of stages) {
+    if (surviving.length > 0)
+      surviving = await survivorsOf(surviving, await stage(surviving), left);
+  }
   const survivors = new Set(surviving);
   console.log('| folder | mutants | killed | survived | score |\n|---|---|---|---|---|');
   for (const { folder, mutants: drawn } of byFolder) {

@@ -17,10 +17,10 @@ import {
 import { type Mutant, withMutants } from './mutants.ts';
 import type { Result } from './trials.ts';
 
-const root = resolve(import.meta.dirname, '../..');
+export const root = resolve(import.meta.dirname, '../..');
 
 /** Tests that do not run the sources in their own process, or need more than that. */
-const notInProcess = [
+export const notInProcess = [
   'test/**/*.{kernel,image,prometheus,upgrade,vm}.test.ts',
   'test/tidy.test.ts',
   'test/unit/{deploy,docs,release}/**',
@@ -28,6 +28,20 @@ const notInProcess = [
   'test/unit/**/{memory,record-bytes}.test.ts',
 ];
 const steps = '.cost.test.ts';
+
+/** How tests are run: files share modules. */
+export const inProcess = {
+  ...{
+    config: false as const,
+    root,
+    watch: false,
+    silent: true,
+    pool: 'forks' as const,
+    isolate: false,
+  },
+  ...{ testTimeout: 120_000, hookTimeout: 120_000 },
+  env: { NODE_COMPILE_CACHE: join(root, 'build/compile-cache') },
+};
 
 /** Of a pattern of test files: those that count steps of V8, in which all else is slow. */
 export function countsSteps(pattern: string): string {
@@ -112,15 +126,13 @@ export class Runner {
     const vitest = await createVitest(
       'test',
       {
-        ...{ config: false, root, watch: false, reporters: [reporter], silent: true },
-        ...{ pool: 'forks', isolate: false, maxWorkers: 1, include: [...include] },
+        ...inProcess,
+        ...{ reporters: [reporter], maxWorkers: 1, include: [...include] },
         exclude: [...notInProcess, ...exclude, ...(isCount ? [] : [`**/*${steps}`])],
         sequence: { sequencer: AsGiven },
         setupFiles: ['test/mutation/setup.ts'],
         // Its keys do not know of the mutants.
         fsModuleCache: false,
-        ...{ testTimeout: 120_000, hookTimeout: 120_000 },
-        env: { NODE_COMPILE_CACHE: join(root, 'build/compile-cache') },
       },
       { plugins: [inMemory] },
     );
