@@ -28,6 +28,17 @@ export interface Story {
   readonly steps: readonly Step[];
 }
 
+type Others = Omit<Story, 'name' | 'covers' | 'steps'>;
+type Steps = Story['steps'];
+
+/** `covers`: with spaces between. What a story has besides is before its steps. */
+export function storyOf(name: string, covers: string, steps: Steps): Story;
+export function storyOf(name: string, covers: string, others: Others, steps: Steps): Story;
+export function storyOf(name: string, covers: string, ...given: [Steps] | [Others, Steps]): Story {
+  const [others, steps] = given.length === 1 ? [{}, given[0]] : given;
+  return { name, covers: covers.split(' '), ...others, steps };
+}
+
 export interface Server {
   readonly actor: ActorName;
   readonly at: Target;

@@ -18,6 +18,7 @@ import {
   restart,
   type Step,
   type Story,
+  storyOf,
   type Target,
   wait,
 } from '../lab/story.ts';
@@ -79,32 +80,24 @@ const sticks: readonly Story[] = [
       ...everything.map((target) => connect('node', target, answered({ 'pod-a': 'node' }))),
     ],
   },
-  {
-    name: 'Session affinity is by client address: another one may get another endpoint',
-    covers: ['5.8'],
-    steps: [
-      apply(sticky(), ...onlyA),
-      connect('client', toVip, podA, { from: { addresses: CLIENT_IP } }),
-      apply(...manyNowhere),
-      connect('client', toVip, podA, { from: { addresses: CLIENT_IP } }),
-      connect('client', toVip, chosenAgain('pod-a'), {
-        from: { each: otherClients },
-      }),
-    ],
-  },
-  {
-    name: 'A new client with session affinity gets one endpoint every time',
-    covers: ['5.8'],
-    steps: [
-      apply(stickyEverywhere, ...all),
-      connect('client', toVip, answeredByOne({ 'pod-a': 'any', 'pod-b': 'any', 'pod-c': 'any' })),
-      connect(
-        'node2',
-        loadBalancer,
-        answeredByOne({ 'pod-a': 'any', 'pod-b': 'any', 'pod-c': 'any' }),
-      ),
-    ],
-  },
+  storyOf('Session affinity is by client address: another one may get another endpoint', '5.8', [
+    apply(sticky(), ...onlyA),
+    connect('client', toVip, podA, { from: { addresses: CLIENT_IP } }),
+    apply(...manyNowhere),
+    connect('client', toVip, podA, { from: { addresses: CLIENT_IP } }),
+    connect('client', toVip, chosenAgain('pod-a'), {
+      from: { each: otherClients },
+    }),
+  ]),
+  storyOf('A new client with session affinity gets one endpoint every time', '5.8', [
+    apply(stickyEverywhere, ...all),
+    connect('client', toVip, answeredByOne({ 'pod-a': 'any', 'pod-b': 'any', 'pod-c': 'any' })),
+    connect(
+      'node2',
+      loadBalancer,
+      answeredByOne({ 'pod-a': 'any', 'pod-b': 'any', 'pod-c': 'any' }),
+    ),
+  ]),
   {
     name: 'Session affinity of one Service says nothing about another, nor about another port',
     covers: ['5.8'],
@@ -138,29 +131,24 @@ const sticks: readonly Story[] = [
       connect('client', at(clusterIp(11), 80), answered({ 'pod-c': 'any' })),
     ],
   },
-  {
-    name: 'Session affinity holds for UDP and SCTP too',
-    covers: ['5.8', '5.11'],
-    differsIn: hasNoSCTP,
-    steps: [
-      apply(
-        service('web', {
-          ports: [
-            { name: 'udp', port: 53, protocol: 'UDP' },
-            { name: 'sctp', port: 53, protocol: 'SCTP', nodePort: NODE_PORT },
-          ],
-          vips: [lb],
-          spec: clientIpAffinity(60),
-        }),
-        ...slices('web', ['pod-b'], { ports: protocols }),
-      ),
-      connect('client', at(vip, 53, 'UDP'), answered({ 'pod-b': 'node' }), once),
-      connect('client', at(lb, 53, 'SCTP'), answered({ 'pod-b': 'node' }), once),
-      apply(...slices('web', ['pod-a', 'pod-b', 'pod-c'], { ports: protocols })),
-      connect('client', at(vip, 53, 'UDP'), answered({ 'pod-b': 'node' })),
-      connect('client', at(lb, 53, 'SCTP'), answered({ 'pod-b': 'node' })),
-    ],
-  },
+  storyOf('Session affinity holds for UDP and SCTP too', '5.8 5.11', { differsIn: hasNoSCTP }, [
+    apply(
+      service('web', {
+        ports: [
+          { name: 'udp', port: 53, protocol: 'UDP' },
+          { name: 'sctp', port: 53, protocol: 'SCTP', nodePort: NODE_PORT },
+        ],
+        vips: [lb],
+        spec: clientIpAffinity(60),
+      }),
+      ...slices('web', ['pod-b'], { ports: protocols }),
+    ),
+    connect('client', at(vip, 53, 'UDP'), answered({ 'pod-b': 'node' }), once),
+    connect('client', at(lb, 53, 'SCTP'), answered({ 'pod-b': 'node' }), once),
+    apply(...slices('web', ['pod-a', 'pod-b', 'pod-c'], { ports: protocols })),
+    connect('client', at(vip, 53, 'UDP'), answered({ 'pod-b': 'node' })),
+    connect('client', at(lb, 53, 'SCTP'), answered({ 'pod-b': 'node' })),
+  ]),
   {
     name: 'Session affinity with policy Local: outside to a local endpoint, inside to any',
     covers: ['5.4', '5.8'],
@@ -177,29 +165,23 @@ const sticks: readonly Story[] = [
       ),
     ],
   },
+  storyOf('Session affinity to an endpoint that is an address of the node', '5.8', [
+    apply(sticky(), ...slices('web', ['node'])),
+    connect('client', toVip, answered({ node: 'any' }), once),
+    connect('pod-a', toVip, answered({ node: 'own' }), once),
+    apply(...slices('web', ['node', 'pod-b', 'pod-c'])),
+    connect('client', toVip, answered({ node: 'any' })),
+    connect('pod-a', toVip, answered({ node: 'own' })),
+  ]),
   {
-    name: 'Session affinity to an endpoint that is an address of the node',
-    covers: ['5.8'],
-    steps: [
-      apply(sticky(), ...slices('web', ['node'])),
-      connect('client', toVip, answered({ node: 'any' }), once),
-      connect('pod-a', toVip, answered({ node: 'own' }), once),
-      apply(...slices('web', ['node', 'pod-b', 'pod-c'])),
-      connect('client', toVip, answered({ node: 'any' })),
-      connect('pod-a', toVip, answered({ node: 'own' })),
-    ],
-  },
-  {
-    name: 'Session affinity outlives a restart of the proxy',
-    covers: ['5.8', '12.48'],
-    differsIn: forgetsAtRestart,
-    steps: [
+    ...storyOf('Session affinity outlives a restart of the proxy', '5.8 12.48', [
       apply(sticky(), ...onlyA),
       connect('client', toVip, podA, once),
       restart(),
       apply(...all),
       connect('client', toVip, podA),
-    ],
+    ]),
+    differsIn: forgetsAtRestart,
   },
 ];
 
@@ -222,42 +204,34 @@ const ends: readonly Story[] = [
     ],
   },
   {
-    name: 'Session affinity ends with its endpoint, and does not come back with it',
-    covers: ['5.8'],
-    differsIn: remembersWhileDraining,
-    steps: [
+    ...storyOf('Session affinity ends with its endpoint, and does not come back with it', '5.8', [
       apply(stickyEverywhere, ...onlyA),
       ...everything.map((target) => connect('client', target, podA, eachClient)),
       apply(...slices('web', ['pod-b'])),
       connect('client', toVip, answered({ 'pod-b': 'node' })),
       apply(...onlyA, ...manyNowhere),
       ...everything.map((target) => connect('client', target, chosenAgain('pod-a'), eachClient)),
-    ],
+    ]),
+    differsIn: remembersWhileDraining,
   },
   {
-    name: 'Session affinity ends when the last endpoint goes',
-    covers: ['5.8'],
-    differsIn: remembersWhileDraining,
-    steps: [
+    ...storyOf('Session affinity ends when the last endpoint goes', '5.8', [
       apply(sticky(), ...onlyA),
       connect('client', toVip, podA, eachClient),
       apply(...slices('web', [])),
       connect('client', toVip, refused),
       apply(...onlyA, ...manyNowhere),
       connect('client', toVip, chosenAgain('pod-a'), eachClient),
-    ],
+    ]),
+    differsIn: remembersWhileDraining,
   },
-  {
-    name: 'Session affinity ends with its Service',
-    covers: ['5.8'],
-    steps: [
-      apply(sticky(), ...onlyA),
-      connect('client', toVip, podA, eachClient),
-      remove(sticky()),
-      apply(sticky(), ...manyNowhere),
-      connect('client', toVip, chosenAgain('pod-a'), eachClient),
-    ],
-  },
+  storyOf('Session affinity ends with its Service', '5.8', [
+    apply(sticky(), ...onlyA),
+    connect('client', toVip, podA, eachClient),
+    remove(sticky()),
+    apply(sticky(), ...manyNowhere),
+    connect('client', toVip, chosenAgain('pod-a'), eachClient),
+  ]),
   {
     name: 'Session affinity is switched off on a live Service, and on again without a memory',
     covers: ['5.8'],
@@ -271,36 +245,25 @@ const ends: readonly Story[] = [
       connect('client', toVip, chosenAgain('pod-a'), eachClient),
     ],
   },
+  storyOf('Session affinity is switched on on a live Service', '5.8', [
+    apply(service('web'), ...all),
+    connect('client', toVip, answered({ 'pod-a': 'any', 'pod-b': 'any', 'pod-c': 'any' })),
+    apply(sticky(), ...onlyA),
+    connect('client', toVip, podA, once),
+    apply(...all),
+    connect('client', toVip, podA),
+  ]),
+  storyOf('A longer timeout of session affinity holds from the next connection on', '5.8', [
+    apply(sticky(1), ...onlyA),
+    connect('client', toVip, podA, once),
+    apply(sticky(60)),
+    connect('client', toVip, podA, once),
+    apply(...manyNowhere),
+    wait(1300, 'more than the first timeout'),
+    connect('client', toVip, podA),
+  ]),
   {
-    name: 'Session affinity is switched on on a live Service',
-    covers: ['5.8'],
-    steps: [
-      apply(service('web'), ...all),
-      connect('client', toVip, answered({ 'pod-a': 'any', 'pod-b': 'any', 'pod-c': 'any' })),
-      apply(sticky(), ...onlyA),
-      connect('client', toVip, podA, once),
-      apply(...all),
-      connect('client', toVip, podA),
-    ],
-  },
-  {
-    name: 'A longer timeout of session affinity holds from the next connection on',
-    covers: ['5.8'],
-    steps: [
-      apply(sticky(1), ...onlyA),
-      connect('client', toVip, podA, once),
-      apply(sticky(60)),
-      connect('client', toVip, podA, once),
-      apply(...manyNowhere),
-      wait(1300, 'more than the first timeout'),
-      connect('client', toVip, podA),
-    ],
-  },
-  {
-    name: 'A shorter timeout of session affinity holds from the next connection on',
-    covers: ['5.8'],
-    differsIn: remembersWhileConnected,
-    steps: [
+    ...storyOf('A shorter timeout of session affinity holds from the next connection on', '5.8', [
       apply(sticky(60), ...onlyA),
       connect('client', toVip, podA, eachClient),
       apply(sticky(1)),
@@ -308,7 +271,8 @@ const ends: readonly Story[] = [
       apply(...manyNowhere),
       wait(1300, 'more than the second timeout'),
       connect('client', toVip, chosenAgain('pod-a'), eachClient),
-    ],
+    ]),
+    differsIn: remembersWhileConnected,
   },
   {
     name: 'A client that is bound to a remote endpoint gets a local one when the policy asks for it',
@@ -388,41 +352,35 @@ const everywhere: readonly Story[] = [
     ],
   },
   {
-    name: 'A client keeps its endpoint at an address that the Service gets later',
-    covers: ['5.8'],
-    differsIn: remembersAddresses,
-    steps: [
+    ...storyOf('A client keeps its endpoint at an address that the Service gets later', '5.8', [
       apply(sticky(), ...onlyA),
       connect('client', toVip, podA, once),
       apply(stickyEverywhere, ...manyNowhere),
       ...everything.map((target) => connect('client', target, podA, once)),
       apply(sticky()),
       connect('client', toVip, podA, once),
-    ],
+    ]),
+    differsIn: remembersAddresses,
   },
   {
-    name: 'An endpoint that goes is forgotten at every address of the Service',
-    covers: ['5.8'],
-    differsIn: remembersWhileDraining,
-    steps: [
+    ...storyOf('An endpoint that goes is forgotten at every address of the Service', '5.8', [
       apply(stickyEverywhere, ...onlyA),
       connect('client', toVip, podA, eachClient),
       apply(...slices('web', ['pod-b'])),
       apply(...onlyA, ...manyNowhere),
       ...everything.map((target) => connect('client', target, chosenAgain('pod-a'), eachClient)),
-    ],
+    ]),
+    differsIn: remembersWhileDraining,
   },
   {
-    name: 'The time of session affinity is over at every address of the Service',
-    covers: ['5.8'],
-    differsIn: remembersWhileConnected,
-    steps: [
+    ...storyOf('The time of session affinity is over at every address of the Service', '5.8', [
       apply(reachable(clientIpAffinity(1)), ...onlyA),
       connect('client', toVip, podA, eachClient),
       apply(...manyNowhere),
       wait(1300, 'more than the timeout'),
       ...everything.map((target) => connect('client', target, chosenAgain('pod-a'), eachClient)),
-    ],
+    ]),
+    differsIn: remembersWhileConnected,
   },
   {
     name: 'With policy Local a client keeps the endpoint that it got through the ClusterIP, if local',

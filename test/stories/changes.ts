@@ -1,7 +1,16 @@
 /** Services that change, move, are handed over, and want the same (behaviour document 5.1, 5.2). */
 import { clusterIp } from '../lab/addresses.ts';
 import { type KubernetesObject, service, slices } from '../lab/objects.ts';
-import { answered, apply, at, connect, refused, remove, type Story } from '../lab/story.ts';
+import {
+  answered,
+  apply,
+  at,
+  connect,
+  refused,
+  remove,
+  type Story,
+  storyOf,
+} from '../lab/story.ts';
 import { frontends, NODE_PORT, reachable, unallocated, unknownPort, vip } from './common.ts';
 import { keepsAddressesForConnections } from './differences.ts';
 
@@ -12,72 +21,52 @@ const other = clusterIp(11);
 const toOther = at(other, 80);
 
 const changes: readonly Story[] = [
-  {
-    name: 'A Service that is deleted and made again with another ClusterIP moves',
-    covers: ['12.46', '12.47'],
-    steps: [
-      apply(reachable(), ...slices('web', ['pod-a'])),
-      remove(reachable()),
-      apply(reachable({}, { clusterIp: other })),
-      connect('client', toOther, podA),
-      connect('client', nodePort, podA),
-      connect('client', toVip, unallocated),
-    ],
-  },
-  {
-    name: 'A Service whose ClusterIP changes in one step moves',
-    covers: ['5.2'],
-    steps: [
-      apply(reachable(), ...slices('web', ['pod-a'])),
-      apply(reachable({}, { clusterIp: other })),
-      connect('client', toOther, podA),
-      connect('client', toVip, unallocated),
-      connect('client', loadBalancer, podA),
-    ],
-  },
-  {
-    name: 'Two Services that change ClusterIPs with each other in one step do so',
-    covers: ['5.2'],
-    steps: [
-      apply(
-        service('web'),
-        service('shop', { clusterIp: other }),
-        ...slices('web', ['pod-a']),
-        ...slices('shop', ['pod-b']),
-      ),
-      connect('client', toVip, podA),
-      apply(service('web', { clusterIp: other }), service('shop')),
-      connect('client', toVip, podB),
-      connect('client', toOther, podA),
-    ],
-  },
-  {
-    name: 'A port that is renamed follows the endpoints of its new name',
-    covers: ['12.26'],
-    steps: [
-      apply(
-        service('web', { ports: [{ name: 'http', port: 80, nodePort: NODE_PORT }] }),
-        ...slices('web', ['pod-a'], { ports: [{ name: 'http', port: 8080 }] }),
-      ),
-      connect('client', toVip, podA),
-      apply(service('web', { ports: [{ name: 'www', port: 80, nodePort: NODE_PORT }] })),
-      connect('client', toVip, refused),
-      connect('client', nodePort, refused),
-      apply(...slices('web', ['pod-a'], { ports: [{ name: 'www', port: 8080 }] })),
-      connect('client', toVip, podA),
-      connect('client', nodePort, podA),
-    ],
-  },
-  {
-    name: 'A Service port that moves to another number moves with its endpoints',
-    covers: ['5.2'],
-    steps: [
-      apply(service('web', { ports: [{ port: 80 }] }), ...slices('web', ['pod-a'])),
-      apply(service('web', { ports: [{ port: 8000 }] })),
-      connect('client', at(vip, 8000), podA),
-      connect('client', toVip, unknownPort),
-    ],
-  },
+  storyOf('A Service that is deleted and made again with another ClusterIP moves', '12.46 12.47', [
+    apply(reachable(), ...slices('web', ['pod-a'])),
+    remove(reachable()),
+    apply(reachable({}, { clusterIp: other })),
+    connect('client', toOther, podA),
+    connect('client', nodePort, podA),
+    connect('client', toVip, unallocated),
+  ]),
+  storyOf('A Service whose ClusterIP changes in one step moves', '5.2', [
+    apply(reachable(), ...slices('web', ['pod-a'])),
+    apply(reachable({}, { clusterIp: other })),
+    connect('client', toOther, podA),
+    connect('client', toVip, unallocated),
+    connect('client', loadBalancer, podA),
+  ]),
+  storyOf('Two Services that change ClusterIPs with each other in one step do so', '5.2', [
+    apply(
+      service('web'),
+      service('shop', { clusterIp: other }),
+      ...slices('web', ['pod-a']),
+      ...slices('shop', ['pod-b']),
+    ),
+    connect('client', toVip, podA),
+    apply(service('web', { clusterIp: other }), service('shop')),
+    connect('client', toVip, podB),
+    connect('client', toOther, podA),
+  ]),
+  storyOf('A port that is renamed follows the endpoints of its new name', '12.26', [
+    apply(
+      service('web', { ports: [{ name: 'http', port: 80, nodePort: NODE_PORT }] }),
+      ...slices('web', ['pod-a'], { ports: [{ name: 'http', port: 8080 }] }),
+    ),
+    connect('client', toVip, podA),
+    apply(service('web', { ports: [{ name: 'www', port: 80, nodePort: NODE_PORT }] })),
+    connect('client', toVip, refused),
+    connect('client', nodePort, refused),
+    apply(...slices('web', ['pod-a'], { ports: [{ name: 'www', port: 8080 }] })),
+    connect('client', toVip, podA),
+    connect('client', nodePort, podA),
+  ]),
+  storyOf('A Service port that moves to another number moves with its endpoints', '5.2', [
+    apply(service('web', { ports: [{ port: 80 }] }), ...slices('web', ['pod-a'])),
+    apply(service('web', { ports: [{ port: 8000 }] })),
+    connect('client', at(vip, 8000), podA),
+    connect('client', toVip, unknownPort),
+  ]),
 ];
 
 const notOurs: readonly Story[] = [
@@ -104,17 +93,15 @@ const notOurs: readonly Story[] = [
     ],
   },
   {
-    name: 'A Service is handed over to another proxy and back while it lives',
-    covers: ['5.1'],
-    differsIn: keepsAddressesForConnections,
-    steps: [
+    ...storyOf('A Service is handed over to another proxy and back while it lives', '5.1', [
       apply(service('web'), ...slices('web', ['pod-a'])),
       connect('client', toVip, podA),
       apply(service('web', { labels: { 'service.kubernetes.io/service-proxy-name': 'other' } })),
       connect('client', toVip, unallocated),
       apply(service('web')),
       connect('client', toVip, podA),
-    ],
+    ]),
+    differsIn: keepsAddressesForConnections,
   },
 ];
 
@@ -146,21 +133,17 @@ const claims: readonly Story[] = [
       connect('client', nodePort, podB),
     ],
   },
-  {
-    name: "An external IP that is another Service's ClusterIP steals nothing",
-    covers: ['5.2'],
-    steps: [
-      apply(
-        created(service('thief', { clusterIp: other, externalIps: [vip] }), 1000),
-        created(service('web'), 2000),
-        ...slices('thief', ['pod-b']),
-        ...slices('web', ['pod-a']),
-      ),
-      connect('client', toVip, podA),
-      connect('pod-c', toVip, answered({ 'pod-a': 'own' })),
-      connect('client', toOther, podB),
-    ],
-  },
+  storyOf("An external IP that is another Service's ClusterIP steals nothing", '5.2', [
+    apply(
+      created(service('thief', { clusterIp: other, externalIps: [vip] }), 1000),
+      created(service('web'), 2000),
+      ...slices('thief', ['pod-b']),
+      ...slices('web', ['pod-a']),
+    ),
+    connect('client', toVip, podA),
+    connect('pod-c', toVip, answered({ 'pod-a': 'own' })),
+    connect('client', toOther, podB),
+  ]),
 ];
 
 export const changeStories: readonly Story[] = [...changes, ...notOurs, ...claims];

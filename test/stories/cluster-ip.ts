@@ -9,6 +9,7 @@ import {
   refused,
   remove,
   type Story,
+  storyOf,
   unreachable,
 } from '../lab/story.ts';
 import { frontends, unallocated, unknownPort, vip } from './common.ts';
@@ -18,15 +19,11 @@ const port = frontends.clusterIp;
 const others = clusterIp(11);
 
 const choice: readonly Story[] = [
-  {
-    name: 'A ClusterIP leads to every ready endpoint, on this node and on others',
-    covers: ['5.4', '5.5'],
-    steps: [
-      apply(service('web'), ...slices('web', ['pod-a', 'pod-b', 'pod-c'])),
-      connect('pod-a', port, answered({ 'pod-a': 'node', 'pod-b': 'own', 'pod-c': 'own' })),
-      connect('client', port, answered({ 'pod-a': 'node', 'pod-b': 'node', 'pod-c': 'node' })),
-    ],
-  },
+  storyOf('A ClusterIP leads to every ready endpoint, on this node and on others', '5.4 5.5', [
+    apply(service('web'), ...slices('web', ['pod-a', 'pod-b', 'pod-c'])),
+    connect('pod-a', port, answered({ 'pod-a': 'node', 'pod-b': 'own', 'pod-c': 'own' })),
+    connect('client', port, answered({ 'pod-a': 'node', 'pod-b': 'node', 'pod-c': 'node' })),
+  ]),
   {
     name: 'The node itself reaches a ClusterIP, seen with the address that faces the endpoint',
     covers: ['5.5', '6.8'],
@@ -35,44 +32,32 @@ const choice: readonly Story[] = [
       connect('node', port, answered({ 'pod-a': NODE_BRIDGE_IP, 'pod-c': NODE_IP })),
     ],
   },
-  {
-    name: 'A pod of another node reaches a ClusterIP through this node',
-    covers: ['5.5'],
-    steps: [
-      apply(service('web'), ...slices('web', ['pod-a', 'pod-b'])),
-      connect('pod-c', port, answered({ 'pod-a': 'own', 'pod-b': 'own' })),
-    ],
-  },
-  {
-    name: 'Endpoints that are not ready get nothing until they are',
-    covers: ['5.3'],
-    steps: [
-      apply(service('web'), ...slices('web', ['pod-a', { at: 'pod-b', ready: false }])),
-      connect('client', port, answered({ 'pod-a': 'node' })),
-      apply(...slices('web', ['pod-a', 'pod-b'])),
-      connect('client', port, answered({ 'pod-a': 'node', 'pod-b': 'node' })),
-      apply(...slices('web', [{ at: 'pod-a', ready: false }, 'pod-b'])),
-      connect('client', port, answered({ 'pod-b': 'node' })),
-    ],
-  },
-  {
-    name: 'Each port of a Service has its own endpoints, by name',
-    covers: ['5.1', '4.3'],
-    steps: [
-      apply(
-        service('web', {
-          ports: [
-            { name: 'http', port: 80 },
-            { name: 'admin', port: 81 },
-          ],
-        }),
-        ...slices('web', ['pod-a'], { ports: [{ name: 'http', port: 8080 }] }),
-        ...slices('web', ['pod-b'], { ports: [{ name: 'admin', port: 9090 }], suffix: '-admin' }),
-      ),
-      connect('client', at(vip, 80), answered({ 'pod-a:8080': 'node' })),
-      connect('client', at(vip, 81), answered({ 'pod-b:9090': 'node' })),
-    ],
-  },
+  storyOf('A pod of another node reaches a ClusterIP through this node', '5.5', [
+    apply(service('web'), ...slices('web', ['pod-a', 'pod-b'])),
+    connect('pod-c', port, answered({ 'pod-a': 'own', 'pod-b': 'own' })),
+  ]),
+  storyOf('Endpoints that are not ready get nothing until they are', '5.3', [
+    apply(service('web'), ...slices('web', ['pod-a', { at: 'pod-b', ready: false }])),
+    connect('client', port, answered({ 'pod-a': 'node' })),
+    apply(...slices('web', ['pod-a', 'pod-b'])),
+    connect('client', port, answered({ 'pod-a': 'node', 'pod-b': 'node' })),
+    apply(...slices('web', [{ at: 'pod-a', ready: false }, 'pod-b'])),
+    connect('client', port, answered({ 'pod-b': 'node' })),
+  ]),
+  storyOf('Each port of a Service has its own endpoints, by name', '5.1 4.3', [
+    apply(
+      service('web', {
+        ports: [
+          { name: 'http', port: 80 },
+          { name: 'admin', port: 81 },
+        ],
+      }),
+      ...slices('web', ['pod-a'], { ports: [{ name: 'http', port: 8080 }] }),
+      ...slices('web', ['pod-b'], { ports: [{ name: 'admin', port: 9090 }], suffix: '-admin' }),
+    ),
+    connect('client', at(vip, 80), answered({ 'pod-a:8080': 'node' })),
+    connect('client', at(vip, 81), answered({ 'pod-b:9090': 'node' })),
+  ]),
   {
     name: 'Endpoints come and go while a Service lives, from none to many and back',
     covers: ['4.3', '12.47', '12.68'],
@@ -128,52 +113,40 @@ const refusals: readonly Story[] = [
       connect('pod-b', at(vip, 80, 'UDP'), refused),
     ],
   },
-  {
-    name: "One Service's address does not answer on the port of another",
-    covers: ['12.40'],
-    steps: [
-      apply(
-        service('web'),
-        service('shop', { clusterIp: others, ports: [{ port: 90 }] }),
-        ...slices('web', ['pod-a']),
-        ...slices('shop', ['pod-b']),
-      ),
-      connect('client', at(vip, 80), answered({ 'pod-a': 'node' })),
-      connect('client', at(others, 90), answered({ 'pod-b': 'node' })),
-      connect('pod-b', at(vip, 90), unknownPort),
-      connect('pod-b', at(others, 80), unknownPort),
-    ],
-  },
-  {
-    name: 'The address of a deleted Service is unknown',
-    covers: ['6.6', '12.46'],
-    steps: [
-      apply(service('web'), ...slices('web', ['pod-a'])),
-      connect('client', port, answered({ 'pod-a': 'node' })),
-      remove(service('web')),
-      connect('client', port, unallocated),
-      connect('pod-b', port, unallocated),
-      apply(service('web')),
-      connect('client', port, answered({ 'pod-a': 'node' })),
-    ],
-  },
-  {
-    name: 'A Service that stays while others are deleted loses nothing',
-    covers: ['6.7'],
-    steps: [
-      apply(
-        service('web'),
-        service('shop', { clusterIp: others }),
-        ...slices('web', ['pod-a', 'pod-b']),
-        ...slices('shop', ['pod-a', 'pod-b']),
-      ),
-      remove(service('shop'), ...slices('shop', [])),
-      connect('client', port, answered({ 'pod-a': 'node', 'pod-b': 'node' }), {
-        from: { addresses: CLIENT_OTHER_IP },
-      }),
-      connect('pod-b', at(others, 80), unallocated),
-    ],
-  },
+  storyOf("One Service's address does not answer on the port of another", '12.40', [
+    apply(
+      service('web'),
+      service('shop', { clusterIp: others, ports: [{ port: 90 }] }),
+      ...slices('web', ['pod-a']),
+      ...slices('shop', ['pod-b']),
+    ),
+    connect('client', at(vip, 80), answered({ 'pod-a': 'node' })),
+    connect('client', at(others, 90), answered({ 'pod-b': 'node' })),
+    connect('pod-b', at(vip, 90), unknownPort),
+    connect('pod-b', at(others, 80), unknownPort),
+  ]),
+  storyOf('The address of a deleted Service is unknown', '6.6 12.46', [
+    apply(service('web'), ...slices('web', ['pod-a'])),
+    connect('client', port, answered({ 'pod-a': 'node' })),
+    remove(service('web')),
+    connect('client', port, unallocated),
+    connect('pod-b', port, unallocated),
+    apply(service('web')),
+    connect('client', port, answered({ 'pod-a': 'node' })),
+  ]),
+  storyOf('A Service that stays while others are deleted loses nothing', '6.7', [
+    apply(
+      service('web'),
+      service('shop', { clusterIp: others }),
+      ...slices('web', ['pod-a', 'pod-b']),
+      ...slices('shop', ['pod-a', 'pod-b']),
+    ),
+    remove(service('shop'), ...slices('shop', [])),
+    connect('client', port, answered({ 'pod-a': 'node', 'pod-b': 'node' }), {
+      from: { addresses: CLIENT_OTHER_IP },
+    }),
+    connect('pod-b', at(others, 80), unallocated),
+  ]),
 ];
 
 export const clusterIpStories: readonly Story[] = [...choice, ...refusals];

@@ -13,6 +13,7 @@ import {
   resume,
   type Story,
   silence,
+  storyOf,
   wait,
 } from '../lab/story.ts';
 import { external, lb, NODE_PORT, unallocated, unprogrammed, vip } from './common.ts';
@@ -112,16 +113,12 @@ const udp: readonly Story[] = [
       resume('of the node', podA),
     ],
   },
-  {
-    name: 'A UDP client moves to the new port when its endpoint changes it',
-    covers: ['5.12', '12.91'],
-    steps: [
-      apply(web, ...behind(['pod-a'])),
-      open('kept', 'client', toVip, answered({ 'pod-a:8080': 'any' })),
-      apply(...behind(['pod-a'], 9090)),
-      resume('kept', answered({ 'pod-a:9090': 'any' })),
-    ],
-  },
+  storyOf('A UDP client moves to the new port when its endpoint changes it', '5.12 12.91', [
+    apply(web, ...behind(['pod-a'])),
+    open('kept', 'client', toVip, answered({ 'pod-a:8080': 'any' })),
+    apply(...behind(['pod-a'], 9090)),
+    resume('kept', answered({ 'pod-a:9090': 'any' })),
+  ]),
   {
     name: 'A UDP client stays with an endpoint that terminates, until that is gone',
     covers: ['5.12', '12.27'],
@@ -135,18 +132,14 @@ const udp: readonly Story[] = [
       resume('kept', podB),
     ],
   },
-  {
-    name: 'A UDP client of a deleted Service does not reach its endpoints any more',
-    covers: ['5.12'],
-    steps: [
-      apply(web, ...behind(['pod-a'])),
-      open('kept', 'client', toVip, podA),
-      remove(web),
-      resume('kept', unallocated),
-      apply(web, ...behind(['pod-b'])),
-      resume('kept', podB),
-    ],
-  },
+  storyOf('A UDP client of a deleted Service does not reach its endpoints any more', '5.12', [
+    apply(web, ...behind(['pod-a'])),
+    open('kept', 'client', toVip, podA),
+    remove(web),
+    resume('kept', unallocated),
+    apply(web, ...behind(['pod-b'])),
+    resume('kept', podB),
+  ]),
 ];
 
 const others: readonly Story[] = [
@@ -161,16 +154,12 @@ const others: readonly Story[] = [
       resume('direct', answered({ 'pod-a': 'own' })),
     ],
   },
-  {
-    name: 'A TCP connection without an answer yet moves to another endpoint',
-    covers: ['5.12'],
-    steps: [
-      apply(service('web'), ...slices('web', [{ at: ABYSS_IP }])),
-      open('early', 'client', at(vip, 80), silence),
-      apply(...slices('web', ['pod-b'])),
-      resume('early', podB),
-    ],
-  },
+  storyOf('A TCP connection without an answer yet moves to another endpoint', '5.12', [
+    apply(service('web'), ...slices('web', [{ at: ABYSS_IP }])),
+    open('early', 'client', at(vip, 80), silence),
+    apply(...slices('web', ['pod-b'])),
+    resume('early', podB),
+  ]),
   {
     name: 'A TCP connection that is open stays with its endpoint, also when the Service goes',
     covers: ['5.12', '12.91'],
@@ -201,23 +190,19 @@ const others: readonly Story[] = [
       connect('client', at(vip, 80, 'SCTP'), podB, { from: { port: 5000 } }),
     ],
   },
-  {
-    name: 'Flows of one Service are not touched by what happens to another',
-    covers: ['5.12'],
-    steps: [
-      apply(
-        web,
-        service('dns', { clusterIp: clusterIp(11), ports: [{ port: 53, protocol: 'UDP' }] }),
-        ...behind(['pod-a']),
-        ...slices('dns', ['pod-a'], { ports: [{ port: 8080, protocol: 'UDP' }] }),
-      ),
-      open('kept', 'client', at(clusterIp(11), 53, 'UDP'), podA),
-      open('moved', 'client', toVip, podA),
-      apply(...behind(['pod-b'])),
-      resume('kept', podA),
-      resume('moved', podB),
-    ],
-  },
+  storyOf('Flows of one Service are not touched by what happens to another', '5.12', [
+    apply(
+      web,
+      service('dns', { clusterIp: clusterIp(11), ports: [{ port: 53, protocol: 'UDP' }] }),
+      ...behind(['pod-a']),
+      ...slices('dns', ['pod-a'], { ports: [{ port: 8080, protocol: 'UDP' }] }),
+    ),
+    open('kept', 'client', at(clusterIp(11), 53, 'UDP'), podA),
+    open('moved', 'client', toVip, podA),
+    apply(...behind(['pod-b'])),
+    resume('kept', podA),
+    resume('moved', podB),
+  ]),
 ];
 
 export const conntrackStories: readonly Story[] = [...udp, ...others];

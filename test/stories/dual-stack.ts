@@ -12,6 +12,7 @@ import {
   resume,
   type Story,
   silence,
+  storyOf,
 } from '../lab/story.ts';
 import {
   external,
@@ -34,26 +35,22 @@ const v6 = { families: ['IPv6'] } as const;
 const podA = answered({ 'pod-a': 'node' });
 
 export const dualStackStories: readonly Story[] = [
-  {
-    name: 'A dual-stack Service answers in both families, whichever comes first',
-    covers: ['5.1'],
-    steps: [
-      apply(
-        service('web', {
-          ports,
-          spec: {
-            clusterIP: vip.IPv6,
-            clusterIPs: [vip.IPv6, vip.IPv4],
-            ipFamilies: ['IPv6', 'IPv4'],
-            ipFamilyPolicy: 'PreferDualStack',
-          },
-        }),
-        ...slices('web', ['pod-a']),
-      ),
-      connect('client', toVip, podA),
-      connect('client', nodePort, podA),
-    ],
-  },
+  storyOf('A dual-stack Service answers in both families, whichever comes first', '5.1', [
+    apply(
+      service('web', {
+        ports,
+        spec: {
+          clusterIP: vip.IPv6,
+          clusterIPs: [vip.IPv6, vip.IPv4],
+          ipFamilies: ['IPv6', 'IPv4'],
+          ipFamilyPolicy: 'PreferDualStack',
+        },
+      }),
+      ...slices('web', ['pod-a']),
+    ),
+    connect('client', toVip, podA),
+    connect('client', nodePort, podA),
+  ]),
   {
     name: 'A single-stack IPv4 Service exists in IPv4 only, node port included',
     covers: ['5.1', '12.31', '12.71'],
@@ -68,53 +65,38 @@ export const dualStackStories: readonly Story[] = [
       connect('client', nodePort, reset, v6),
     ],
   },
+  storyOf('A single-stack IPv6 Service exists in IPv6 only, node port included', '5.1 12.31', [
+    apply(
+      service('web', { clusterIp: { IPv6: vip.IPv6 }, ports }),
+      slice('IPv6', 'web', ['pod-a']),
+    ),
+    connect('client', toVip, podA, v6),
+    connect('client', toVip, unallocated, v4),
+    connect('client', nodePort, podA, v6),
+    connect('client', nodePort, reset, v4),
+  ]),
+  storyOf('A family without endpoints is refused while the other is served', '5.3 5.4', [
+    apply(reachable(), slice('IPv4', 'web', ['pod-a'])),
+    connect('client', toVip, podA, v4),
+    connect('client', toVip, refused, v6),
+    connect('client', nodePort, refused, v6),
+    apply(slice('IPv4', 'web', []), slice('IPv6', 'web', ['pod-b'])),
+    connect('client', toVip, refused, v4),
+    connect('client', toVip, answered({ 'pod-b': 'node' }), v6),
+  ]),
+  storyOf('Policy Local is judged in each family by itself', '5.3 5.4', [
+    apply(
+      reachable({ ...internalLocal, ...externalLocal }),
+      slice('IPv4', 'web', ['pod-a', 'pod-c']),
+      slice('IPv6', 'web', ['pod-c']),
+    ),
+    connect('client', loadBalancer, answered({ 'pod-a': 'own' }), v4),
+    connect('client', loadBalancer, silence, v6),
+    connect('pod-b', toVip, answered({ 'pod-a': 'own' }), v4),
+    connect('pod-b', toVip, silence, v6),
+  ]),
   {
-    name: 'A single-stack IPv6 Service exists in IPv6 only, node port included',
-    covers: ['5.1', '12.31'],
-    steps: [
-      apply(
-        service('web', { clusterIp: { IPv6: vip.IPv6 }, ports }),
-        slice('IPv6', 'web', ['pod-a']),
-      ),
-      connect('client', toVip, podA, v6),
-      connect('client', toVip, unallocated, v4),
-      connect('client', nodePort, podA, v6),
-      connect('client', nodePort, reset, v4),
-    ],
-  },
-  {
-    name: 'A family without endpoints is refused while the other is served',
-    covers: ['5.3', '5.4'],
-    steps: [
-      apply(reachable(), slice('IPv4', 'web', ['pod-a'])),
-      connect('client', toVip, podA, v4),
-      connect('client', toVip, refused, v6),
-      connect('client', nodePort, refused, v6),
-      apply(slice('IPv4', 'web', []), slice('IPv6', 'web', ['pod-b'])),
-      connect('client', toVip, refused, v4),
-      connect('client', toVip, answered({ 'pod-b': 'node' }), v6),
-    ],
-  },
-  {
-    name: 'Policy Local is judged in each family by itself',
-    covers: ['5.3', '5.4'],
-    steps: [
-      apply(
-        reachable({ ...internalLocal, ...externalLocal }),
-        slice('IPv4', 'web', ['pod-a', 'pod-c']),
-        slice('IPv6', 'web', ['pod-c']),
-      ),
-      connect('client', loadBalancer, answered({ 'pod-a': 'own' }), v4),
-      connect('client', loadBalancer, silence, v6),
-      connect('pod-b', toVip, answered({ 'pod-a': 'own' }), v4),
-      connect('pod-b', toVip, silence, v6),
-    ],
-  },
-  {
-    name: 'A Service becomes dual-stack and single-stack again while it lives',
-    covers: ['5.1'],
-    differsIn: keepsAddressesForConnections,
-    steps: [
+    ...storyOf('A Service becomes dual-stack and single-stack again while it lives', '5.1', [
       apply(service('web', { clusterIp: { IPv4: vip.IPv4 } }), ...slices('web', ['pod-a'])),
       connect('client', toVip, unallocated, v6),
       open('kept', 'client', toVip, podA, v4),
@@ -123,25 +105,22 @@ export const dualStackStories: readonly Story[] = [
       apply(service('web', { clusterIp: { IPv4: vip.IPv4 } })),
       connect('client', toVip, unallocated, v6),
       resume('kept', podA),
-    ],
+    ]),
+    differsIn: keepsAddressesForConnections,
   },
-  {
-    name: 'An old Service without ipFamilies has the family of its ClusterIP',
-    covers: ['5.1', '12.31'],
-    steps: [
-      apply(
-        `
+  storyOf('An old Service without ipFamilies has the family of its ClusterIP', '5.1 12.31', [
+    apply(
+      `
         apiVersion: v1
         kind: Service
         metadata: { name: web, namespace: default }
         spec: { type: ClusterIP, clusterIP: 10.96.0.10, ports: [{ port: 80 }] }
         `,
-        ...slices('web', ['pod-a']),
-      ),
-      connect('client', toVip, podA, v4),
-      connect('client', toVip, unallocated, v6),
-    ],
-  },
+      ...slices('web', ['pod-a']),
+    ),
+    connect('client', toVip, podA, v4),
+    connect('client', toVip, unallocated, v6),
+  ]),
   {
     name: 'External addresses of a family that the Service does not have are left out',
     covers: ['5.2', '12.32', '12.73'],
@@ -161,11 +140,7 @@ export const dualStackStories: readonly Story[] = [
     ],
   },
   {
-    name: 'A node that has only IPv6 addresses serves IPv6',
-    covers: ['3.2', '3.3'],
-    families: ['IPv6'],
-    settings: { detectLocalMode: 'ClusterCIDR', nodePortAddresses: ['primary'] },
-    steps: [
+    ...storyOf('A node that has only IPv6 addresses serves IPv6', '3.2 3.3', [
       apply(
         node({ addresses: { IPv6: NODE_IP.IPv6 } }),
         service('web', { clusterIp: { IPv6: vip.IPv6 }, ports }),
@@ -175,6 +150,8 @@ export const dualStackStories: readonly Story[] = [
       connect('client', nodePort, answered({ 'pod-a': 'node', 'pod-b': 'node' })),
       connect('client', at(NODE_SECOND_IP, NODE_PORT), reset),
       connect('client', at(clusterIp(99), 80), unallocated),
-    ],
+    ]),
+    families: ['IPv6'],
+    settings: { detectLocalMode: 'ClusterCIDR', nodePortAddresses: ['primary'] },
   },
 ];

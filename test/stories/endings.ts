@@ -20,6 +20,7 @@ import {
   type Step,
   type Story,
   skip,
+  storyOf,
 } from '../lab/story.ts';
 import {
   external,
@@ -175,20 +176,16 @@ export const endingStories: readonly Story[] = [
       ...resumeAll(podA),
     ],
   },
-  {
-    name: 'Connections of other Services continue, also to the same endpoint',
-    covers: ['5.12'],
-    steps: [
-      apply(onRemoval, plain, ...behind('pod-a'), ...slices('other', ['pod-a'])),
-      open('ended', 'client', frontends.clusterIp, podA),
-      open('of the other', 'client', at(other, 80), podA),
-      open('of the other, from a pod', 'pod-b', at(other, 80), podA),
-      apply(...behind('pod-b'), ...slices('other', ['pod-b'])),
-      resumeUntil('ended', reset),
-      resume('of the other', podA),
-      resume('of the other, from a pod', podA),
-    ],
-  },
+  storyOf('Connections of other Services continue, also to the same endpoint', '5.12', [
+    apply(onRemoval, plain, ...behind('pod-a'), ...slices('other', ['pod-a'])),
+    open('ended', 'client', frontends.clusterIp, podA),
+    open('of the other', 'client', at(other, 80), podA),
+    open('of the other, from a pod', 'pod-b', at(other, 80), podA),
+    apply(...behind('pod-b'), ...slices('other', ['pod-b'])),
+    resumeUntil('ended', reset),
+    resume('of the other', podA),
+    resume('of the other, from a pod', podA),
+  ]),
   {
     name: 'Open connections of clients that are remembered are reset when their endpoint has left',
     covers: ['5.8', '5.12'],

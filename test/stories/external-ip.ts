@@ -8,7 +8,7 @@ import {
   SECOND_NODE_NAME,
 } from '../lab/addresses.ts';
 import { inNamespace, service, slices } from '../lab/objects.ts';
-import { answered, apply, at, connect, refused, type Story } from '../lab/story.ts';
+import { answered, apply, at, connect, refused, type Story, storyOf } from '../lab/story.ts';
 import { external, externalLocal, lb, NODE_PORT, unprogrammed } from './common.ts';
 import { bindsAddresses, forgetsTheNodeItself } from './differences.ts';
 
@@ -35,41 +35,33 @@ export const externalIpStories: readonly Story[] = [
     ],
   },
   {
-    name: 'An external IP has the ports of its Service and no others',
-    covers: ['5.2', '6.7'],
-    differsIn: bindsAddresses,
-    steps: [
+    ...storyOf('An external IP has the ports of its Service and no others', '5.2 6.7', [
       apply(service('web', { externalIps: [external] }), ...slices('web', ['pod-a'])),
       connect('client', to, podA),
       connect('client', at(external, 81), unprogrammed),
       apply(service('web')),
       connect('client', to, unprogrammed),
-    ],
+    ]),
+    differsIn: bindsAddresses,
   },
   {
-    name: 'An external IP without endpoints refuses everyone',
-    covers: ['5.4', '12.74'],
-    differsIn: forgetsTheNodeItself,
-    steps: [
+    ...storyOf('An external IP without endpoints refuses everyone', '5.4 12.74', [
       apply(service('web', { externalIps: [external] })),
       connect('client', to, refused),
       connect('pod-a', to, refused),
       connect('node', to, refused),
-    ],
+    ]),
+    differsIn: forgetsTheNodeItself,
   },
-  {
-    name: 'External IPs that are not addresses are left out; the others work',
-    covers: ['5.2', '12.73'],
-    steps: [
-      apply(
-        service('web', {
-          spec: { externalIPs: ['', 'example.org', external.IPv4, '300.1.1.1', external.IPv6] },
-        }),
-        ...slices('web', ['pod-a']),
-      ),
-      connect('client', to, podA),
-    ],
-  },
+  storyOf('External IPs that are not addresses are left out; the others work', '5.2 12.73', [
+    apply(
+      service('web', {
+        spec: { externalIPs: ['', 'example.org', external.IPv4, '300.1.1.1', external.IPv6] },
+      }),
+      ...slices('web', ['pod-a']),
+    ),
+    connect('client', to, podA),
+  ]),
   {
     name: 'An external IP may be an address of the node; its other ports stay what they were',
     covers: ['5.2'],
@@ -129,20 +121,16 @@ export const externalIpStories: readonly Story[] = [
       connect('pod-a', at(NODE2_IP, 81), answered({ node2: 'own' })),
     ],
   },
-  {
-    name: 'An external IP is served whatever EndpointSlices of tenants say of its address',
-    covers: ['5.2'],
-    steps: [
-      apply(
-        service('a-thief', { clusterIp: other }),
-        ...slices('a-thief', [{ at: external, nodeName: SECOND_NODE_NAME }]),
-        service('web', { externalIps: [external] }),
-        ...slices('web', ['pod-a']),
-      ),
-      connect('client', to, podA),
-      connect('pod-b', to, podA),
-    ],
-  },
+  storyOf('An external IP is served whatever EndpointSlices of tenants say of its address', '5.2', [
+    apply(
+      service('a-thief', { clusterIp: other }),
+      ...slices('a-thief', [{ at: external, nodeName: SECOND_NODE_NAME }]),
+      service('web', { externalIps: [external] }),
+      ...slices('web', ['pod-a']),
+    ),
+    connect('client', to, podA),
+    connect('pod-b', to, podA),
+  ]),
   {
     name: 'An external IP takes no node port from another Service at an address of the node',
     covers: ['5.2'],
@@ -162,34 +150,26 @@ export const externalIpStories: readonly Story[] = [
       connect('client', at(NODE_IP, NODE_PORT), answered({ 'pod-b': 'node' })),
     ],
   },
-  {
-    name: 'Nor does the load balancer of another Service that gives addresses of nodes',
-    covers: ['5.2'],
-    steps: [
-      apply(
-        service('a-thief', {
-          vips: [NODE_IP],
-          ports: [{ port: NODE_PORT }, { name: 'b', port: 81 }],
-        }),
-        service('web', { clusterIp: other, ports: [{ port: 80, nodePort: NODE_PORT }] }),
-        ...slices('a-thief', ['pod-b'], { ports: [{ port: 8080 }, { name: 'b', port: 8080 }] }),
-        ...slices('web', ['pod-a']),
-      ),
-      connect('client', at(NODE_IP, NODE_PORT), podA),
-      connect('client', at(NODE_IP, 81), answered({ 'pod-b': 'node' })),
-    ],
-  },
-  {
-    name: 'An external IP takes no load-balancer address from another Service',
-    covers: ['5.2'],
-    steps: [
-      apply(service('a-thief', { externalIps: [lb] }), ...slices('a-thief', ['pod-b'])),
-      connect('client', at(lb, 80), answered({ 'pod-b': 'node' })),
-      apply(service('web', { clusterIp: other, vips: [lb] }), ...slices('web', ['pod-a'])),
-      connect('client', at(lb, 80), podA),
-      connect('pod-b', at(lb, 80), podA),
-    ],
-  },
+  storyOf('Nor does the load balancer of another Service that gives addresses of nodes', '5.2', [
+    apply(
+      service('a-thief', {
+        vips: [NODE_IP],
+        ports: [{ port: NODE_PORT }, { name: 'b', port: 81 }],
+      }),
+      service('web', { clusterIp: other, ports: [{ port: 80, nodePort: NODE_PORT }] }),
+      ...slices('a-thief', ['pod-b'], { ports: [{ port: 8080 }, { name: 'b', port: 8080 }] }),
+      ...slices('web', ['pod-a']),
+    ),
+    connect('client', at(NODE_IP, NODE_PORT), podA),
+    connect('client', at(NODE_IP, 81), answered({ 'pod-b': 'node' })),
+  ]),
+  storyOf('An external IP takes no load-balancer address from another Service', '5.2', [
+    apply(service('a-thief', { externalIps: [lb] }), ...slices('a-thief', ['pod-b'])),
+    connect('client', at(lb, 80), answered({ 'pod-b': 'node' })),
+    apply(service('web', { clusterIp: other, vips: [lb] }), ...slices('web', ['pod-a'])),
+    connect('client', at(lb, 80), podA),
+    connect('pod-b', at(lb, 80), podA),
+  ]),
   {
     name: 'A Service of type ClusterIP with external IPs heeds externalTrafficPolicy Local',
     covers: ['5.2'],

@@ -19,6 +19,7 @@ import {
   resume,
   type Story,
   silence,
+  storyOf,
 } from '../lab/story.ts';
 import {
   externalLocal,
@@ -50,23 +51,19 @@ const ingress: readonly Story[] = [
       connect('node2', toLb, answered({ 'pod-a': 'node', 'pod-c': 'node' })),
     ],
   },
-  {
-    name: 'A load-balancer address comes and goes; node port and ClusterIP stay',
-    covers: ['5.2', '12.36'],
-    steps: [
-      apply(service('web', { ports }), ...slices('web', ['pod-a'])),
-      connect('client', toLb, unprogrammed),
-      apply(service('web', { ports, vips: [lb] })),
-      connect('client', toLb, podA),
-      connect('client', frontends.nodePort, podA),
-      apply(service('web', { ports, vips: [second] })),
-      connect('client', toLb, unprogrammed),
-      connect('client', at(second, 80), podA),
-      apply(service('web')),
-      connect('client', at(second, 80), unprogrammed),
-      connect('client', frontends.clusterIp, podA),
-    ],
-  },
+  storyOf('A load-balancer address comes and goes; node port and ClusterIP stay', '5.2 12.36', [
+    apply(service('web', { ports }), ...slices('web', ['pod-a'])),
+    connect('client', toLb, unprogrammed),
+    apply(service('web', { ports, vips: [lb] })),
+    connect('client', toLb, podA),
+    connect('client', frontends.nodePort, podA),
+    apply(service('web', { ports, vips: [second] })),
+    connect('client', toLb, unprogrammed),
+    connect('client', at(second, 80), podA),
+    apply(service('web')),
+    connect('client', at(second, 80), unprogrammed),
+    connect('client', frontends.clusterIp, podA),
+  ]),
   {
     name: 'ipMode Proxy leaves the address to the load balancer; node port and ClusterIP stay',
     covers: ['5.2', '12.34'],
@@ -81,26 +78,19 @@ const ingress: readonly Story[] = [
       connect('pod-b', toLb, podA),
     ],
   },
+  storyOf('An ingress that has only a host name does no harm', '5.2', [
+    apply(
+      {
+        ...service('web', { ports, vips: [] }),
+        status: { loadBalancer: { ingress: [{ hostname: 'lb.example' }, { ip: lb.IPv4 }] } },
+      },
+      ...slices('web', ['pod-a']),
+    ),
+    connect('client', toLb, podA, { families: ['IPv4'] }),
+    connect('client', frontends.nodePort, podA),
+  ]),
   {
-    name: 'An ingress that has only a host name does no harm',
-    covers: ['5.2'],
-    steps: [
-      apply(
-        {
-          ...service('web', { ports, vips: [] }),
-          status: { loadBalancer: { ingress: [{ hostname: 'lb.example' }, { ip: lb.IPv4 }] } },
-        },
-        ...slices('web', ['pod-a']),
-      ),
-      connect('client', toLb, podA, { families: ['IPv4'] }),
-      connect('client', frontends.nodePort, podA),
-    ],
-  },
-  {
-    name: "A load-balancer address may be the node's own",
-    covers: ['5.2'],
-    servers: [{ actor: 'node', at: at(NODE_IP, 81) }],
-    steps: [
+    ...storyOf("A load-balancer address may be the node's own", '5.2', [
       apply(service('web', { vips: [NODE_IP] }), ...slices('web', ['pod-a'])),
       connect('client', at(NODE_IP, 80), podA),
       connect('pod-b', at(NODE_IP, 80), podA),
@@ -109,18 +99,17 @@ const ingress: readonly Story[] = [
       apply(...slices('web', [])),
       connect('client', at(NODE_IP, 80), refused),
       connect('node', at(NODE_IP, 80), refused),
-    ],
+    ]),
+    servers: [{ actor: 'node', at: at(NODE_IP, 81) }],
   },
   {
-    name: 'A load balancer without endpoints refuses everyone',
-    covers: ['5.4'],
-    differsIn: forgetsTheNodeItself,
-    steps: [
+    ...storyOf('A load balancer without endpoints refuses everyone', '5.4', [
       apply(reachable()),
       connect('client', toLb, refused),
       connect('pod-a', toLb, refused),
       connect('node', toLb, refused),
-    ],
+    ]),
+    differsIn: forgetsTheNodeItself,
   },
 ];
 
@@ -221,36 +210,28 @@ const sourceRanges: readonly Story[] = [
       connect('client', at(second, 80), silence, other),
     ],
   },
-  {
-    name: 'Source ranges up to the first and the last address hold these',
-    covers: ['5.7', '12.33'],
-    steps: [
-      // Few are rules, many are a set.
-      ...[edges, [...edges, ...apart]].flatMap((ranges) => [
-        apply(open(...ranges), ...slices('web', ['pod-a'])),
-        connect('client', toLb, podA, { families: ['IPv4'] }),
-        connect('client', toLb, silence, { ...other, families: ['IPv4'] }),
-        connect('pod-b', toLb, podA, { families: ['IPv4'] }),
-        connect('client', toLb, podA, { families: ['IPv6'] }),
-        connect('pod-b', toLb, podA, { families: ['IPv6'] }),
-      ]),
-      apply(open('0.0.0.0/1', '128.0.0.0/1', '::/1', '8000::/1')),
-      connect('client', toLb, podA),
-      connect('client', toLb, podA, other),
-    ],
-  },
-  {
-    name: 'Source ranges admit only their clients: not pods, not the node',
-    covers: ['5.7', '12.41'],
-    steps: [
-      apply(open(...CLIENTS), ...slices('web', ['pod-a'])),
-      connect('client', toLb, podA),
-      connect('client', toLb, silence, other),
-      connect('pod-b', toLb, silence),
-      connect('node', toLb, silence),
-      connect('node2', toLb, silence),
-    ],
-  },
+  storyOf('Source ranges up to the first and the last address hold these', '5.7 12.33', [
+    // Few are rules, many are a set.
+    ...[edges, [...edges, ...apart]].flatMap((ranges) => [
+      apply(open(...ranges), ...slices('web', ['pod-a'])),
+      connect('client', toLb, podA, { families: ['IPv4'] }),
+      connect('client', toLb, silence, { ...other, families: ['IPv4'] }),
+      connect('pod-b', toLb, podA, { families: ['IPv4'] }),
+      connect('client', toLb, podA, { families: ['IPv6'] }),
+      connect('pod-b', toLb, podA, { families: ['IPv6'] }),
+    ]),
+    apply(open('0.0.0.0/1', '128.0.0.0/1', '::/1', '8000::/1')),
+    connect('client', toLb, podA),
+    connect('client', toLb, podA, other),
+  ]),
+  storyOf('Source ranges admit only their clients: not pods, not the node', '5.7 12.41', [
+    apply(open(...CLIENTS), ...slices('web', ['pod-a'])),
+    connect('client', toLb, podA),
+    connect('client', toLb, silence, other),
+    connect('pod-b', toLb, silence),
+    connect('node', toLb, silence),
+    connect('node2', toLb, silence),
+  ]),
   {
     name: 'Source ranges hold for load-balancer addresses only, not for other frontends',
     covers: ['5.7', '12.41', '12.67'],
@@ -305,56 +286,40 @@ const sourceRanges: readonly Story[] = [
       connect('client', at(NODE_IP, NODE_PORT + 1), answered({ node: 'own' }), other),
     ],
   },
-  {
-    name: 'Pods and nodes within the source ranges are let in',
-    covers: ['5.7'],
-    steps: [
-      apply(open(...PODS, ...NODES), ...slices('web', ['pod-a'])),
-      connect('pod-b', toLb, podA),
-      connect('node', toLb, podA),
-      connect('node2', toLb, podA),
-      connect('client', toLb, silence),
-    ],
-  },
-  {
-    name: 'A source range of length 0 lets everyone in, whatever else is listed',
-    covers: ['5.2', '5.7'],
-    steps: [
-      apply(open(...CLIENTS, '0.0.0.0/0', '::/0'), ...slices('web', ['pod-a'])),
-      connect('client', toLb, podA),
-      connect('client', toLb, podA, other),
-      connect('pod-b', toLb, podA),
-    ],
-  },
-  {
-    name: 'Source ranges of one family leave the other family open',
-    covers: ['5.2', '12.32'],
-    steps: [
-      apply(open('198.51.100.0/28'), ...slices('web', ['pod-a'])),
-      connect('client', toLb, silence, { ...other, families: ['IPv4'] }),
-      connect('client', toLb, podA, { ...other, families: ['IPv6'] }),
-    ],
-  },
-  {
-    name: 'Source ranges may overlap, touch, repeat and be written carelessly',
-    covers: ['5.2', '12.33'],
-    steps: [
-      apply(
-        open(
-          ' 198.51.100.0/29',
-          '198.51.100.8/29 ',
-          '198.051.100.010/32',
-          '198.51.100.0/28',
-          '2001:db8:51:0::/124',
-          '2001:DB8:51::10/124',
-          '2001:db8:51::/125',
-        ),
-        ...slices('web', ['pod-a']),
+  storyOf('Pods and nodes within the source ranges are let in', '5.7', [
+    apply(open(...PODS, ...NODES), ...slices('web', ['pod-a'])),
+    connect('pod-b', toLb, podA),
+    connect('node', toLb, podA),
+    connect('node2', toLb, podA),
+    connect('client', toLb, silence),
+  ]),
+  storyOf('A source range of length 0 lets everyone in, whatever else is listed', '5.2 5.7', [
+    apply(open(...CLIENTS, '0.0.0.0/0', '::/0'), ...slices('web', ['pod-a'])),
+    connect('client', toLb, podA),
+    connect('client', toLb, podA, other),
+    connect('pod-b', toLb, podA),
+  ]),
+  storyOf('Source ranges of one family leave the other family open', '5.2 12.32', [
+    apply(open('198.51.100.0/28'), ...slices('web', ['pod-a'])),
+    connect('client', toLb, silence, { ...other, families: ['IPv4'] }),
+    connect('client', toLb, podA, { ...other, families: ['IPv6'] }),
+  ]),
+  storyOf('Source ranges may overlap, touch, repeat and be written carelessly', '5.2 12.33', [
+    apply(
+      open(
+        ' 198.51.100.0/29',
+        '198.51.100.8/29 ',
+        '198.051.100.010/32',
+        '198.51.100.0/28',
+        '2001:db8:51:0::/124',
+        '2001:DB8:51::10/124',
+        '2001:db8:51::/125',
       ),
-      connect('client', toLb, podA),
-      connect('client', toLb, silence, other),
-    ],
-  },
+      ...slices('web', ['pod-a']),
+    ),
+    connect('client', toLb, podA),
+    connect('client', toLb, silence, other),
+  ]),
   {
     name: 'Source ranges that change are in force immediately, and end when they are removed',
     covers: ['5.7'],
@@ -420,38 +385,34 @@ const sourceRanges: readonly Story[] = [
       connect('node', toLb, podA, { from: { addresses: NODE_IP } }),
     ],
   },
-  {
-    name: 'Source ranges hold on every address and port of the Service, and of no other',
-    covers: ['5.7'],
-    steps: [
-      apply(
-        service('web', {
-          ports: [
-            { name: 'http', port: 80 },
-            { name: 'dns', port: 53, protocol: 'UDP' },
-          ],
-          vips: [lb, second],
-          spec: { loadBalancerSourceRanges: CLIENTS },
-        }),
-        service('shop', {
-          clusterIp: { IPv4: '10.96.0.11', IPv6: 'fd00:96::b' },
-          ports: [{ port: 81 }],
-          vips: [lb],
-        }),
-        ...slices('web', ['pod-a'], {
-          ports: [
-            { name: 'http', port: 8080 },
-            { name: 'dns', port: 5353, protocol: 'UDP' },
-          ],
-        }),
-        ...slices('shop', ['pod-b']),
-      ),
-      connect('client', at(second, 80), silence, other),
-      connect('client', at(lb, 53, 'UDP'), silence, other),
-      connect('client', at(lb, 53, 'UDP'), podA),
-      connect('client', at(lb, 81), answered({ 'pod-b': 'node' }), other),
-    ],
-  },
+  storyOf('Source ranges hold on every address and port of the Service, and of no other', '5.7', [
+    apply(
+      service('web', {
+        ports: [
+          { name: 'http', port: 80 },
+          { name: 'dns', port: 53, protocol: 'UDP' },
+        ],
+        vips: [lb, second],
+        spec: { loadBalancerSourceRanges: CLIENTS },
+      }),
+      service('shop', {
+        clusterIp: { IPv4: '10.96.0.11', IPv6: 'fd00:96::b' },
+        ports: [{ port: 81 }],
+        vips: [lb],
+      }),
+      ...slices('web', ['pod-a'], {
+        ports: [
+          { name: 'http', port: 8080 },
+          { name: 'dns', port: 5353, protocol: 'UDP' },
+        ],
+      }),
+      ...slices('shop', ['pod-b']),
+    ),
+    connect('client', at(second, 80), silence, other),
+    connect('client', at(lb, 53, 'UDP'), silence, other),
+    connect('client', at(lb, 53, 'UDP'), podA),
+    connect('client', at(lb, 81), answered({ 'pod-b': 'node' }), other),
+  ]),
 ];
 
 export const loadBalancerStories: readonly Story[] = [...ingress, ...sourceRanges];

@@ -8,7 +8,15 @@ import {
 } from '../lab/addresses.ts';
 import { SERVER_PORT, slices, settings as standard } from '../lab/objects.ts';
 import type { ProxySettings } from '../lab/proxy.ts';
-import { answered, apply, at, connect, type SeenSource, type Story } from '../lab/story.ts';
+import {
+  answered,
+  apply,
+  at,
+  connect,
+  type SeenSource,
+  type Story,
+  storyOf,
+} from '../lab/story.ts';
 import { externalLocal, fromOutside, frontends, reachable } from './common.ts';
 import { masqueradesTheNode } from './differences.ts';
 
@@ -103,15 +111,13 @@ const directly = at(POD_B_IP, SERVER_PORT);
 
 const rest: readonly Story[] = [
   {
-    name: 'A detector of one family leaves the other family without one',
-    covers: ['5.6'],
-    settings: { detectLocalMode: 'ClusterCIDR', clusterCIDR: NODE_POD_CIDR.IPv4 },
-    steps: [
+    ...storyOf('A detector of one family leaves the other family without one', '5.6', [
       apply(reachable(), ...slices('web', ['pod-b'])),
       connect('client', frontends.clusterIp, answered({ 'pod-b': masked }), { families: ['IPv4'] }),
       connect('client', frontends.clusterIp, answered({ 'pod-b': 'own' }), { families: ['IPv6'] }),
       connect('pod-a', frontends.clusterIp, answered({ 'pod-b': 'own' })),
-    ],
+    ]),
+    settings: { detectLocalMode: 'ClusterCIDR', clusterCIDR: NODE_POD_CIDR.IPv4 },
   },
   ...[0, 31].map(
     (masqueradeBit): Story => ({
@@ -127,15 +133,13 @@ const rest: readonly Story[] = [
     }),
   ),
   {
-    name: 'Traffic outside Services is never masqueraded',
-    covers: ['6.6', '12.38'],
-    settings: { ...clusterCidr, masqueradeAll: true },
-    steps: [
+    ...storyOf('Traffic outside Services is never masqueraded', '6.6 12.38', [
       apply(reachable(), ...slices('web', ['pod-b'])),
       connect('client', directly, answered({ 'pod-b': 'own' })),
       connect('pod-a', directly, answered({ 'pod-b': 'own' })),
       connect('node', directly, answered({ 'pod-b': 'own' })),
-    ],
+    ]),
+    settings: { ...clusterCidr, masqueradeAll: true },
   },
 ];
 

@@ -19,6 +19,7 @@ import {
   reset,
   type Step,
   type Story,
+  storyOf,
 } from '../lab/story.ts';
 import { each, NODE_PORT, vip } from './common.ts';
 import { refusesOnAllAddresses, startsWithAllAddresses } from './differences.ts';
@@ -69,15 +70,13 @@ const everywhere: readonly Story[] = [
     ],
   },
   {
-    name: 'A node port is not open on loopback',
-    covers: ['5.9'],
-    settings: everyAddress,
-    servers: OWN_SERVERS,
-    steps: [
+    ...storyOf('A node port is not open on loopback', '5.9', [
       apply(...onePod),
       connect('node', to(LOOPBACK), theNode),
       connect('node', to(NODE_IP), podA),
-    ],
+    ]),
+    settings: everyAddress,
+    servers: OWN_SERVERS,
   },
   {
     name: 'A node port without endpoints is refused on every address, also with a server there',
@@ -95,52 +94,42 @@ const everywhere: readonly Story[] = [
     ],
   },
   {
-    name: 'The same port elsewhere is not translated: on pods and on other nodes',
-    covers: ['5.9'],
-    servers: [
-      { actor: 'pod-b', at: to(POD_B_IP) },
-      { actor: 'node2', at: to(NODE2_IP) },
-    ],
-    steps: [
+    ...storyOf('The same port elsewhere is not translated: on pods and on other nodes', '5.9', [
       apply(...onePod),
       connect('client', to(POD_B_IP), answered({ 'pod-b': 'own' })),
       connect('node', to(POD_B_IP), answered({ 'pod-b': 'own' })),
       connect('pod-a', to(NODE2_IP), answered({ node2: 'own' })),
+    ]),
+    servers: [
+      { actor: 'pod-b', at: to(POD_B_IP) },
+      { actor: 'node2', at: to(NODE2_IP) },
     ],
   },
-  {
-    name: 'A node port is moved, taken away and given back',
-    covers: ['5.2', '6.7'],
-    steps: [
-      apply(...onePod),
-      connect('client', to(NODE_IP), podA),
-      apply(service('web', { ports: [{ port: 80, nodePort: 30081 }] })),
-      connect('client', to(NODE_IP, 30081), podA),
-      connect('client', to(NODE_IP), reset),
-      apply(service('web')),
-      connect('client', to(NODE_IP, 30081), reset),
-      connect('client', at(vip, 80), podA),
-      apply(service('web', { ports })),
-      connect('client', to(NODE_IP), podA),
-    ],
-  },
-  {
-    name: 'One node port number serves a Service on each protocol',
-    covers: ['5.11', '12.72'],
-    steps: [
-      apply(
-        service('web', { ports: [{ port: 80, protocol: 'TCP', nodePort: NODE_PORT }] }),
-        service('dns', {
-          clusterIp: clusterIp(11),
-          ports: [{ port: 53, protocol: 'UDP', nodePort: NODE_PORT }],
-        }),
-        ...slices('web', ['pod-a']),
-        ...slices('dns', ['pod-b'], { ports: [{ port: 5353, protocol: 'UDP' }] }),
-      ),
-      connect('client', at(NODE_IP, NODE_PORT, 'TCP'), podA),
-      connect('client', at(NODE_IP, NODE_PORT, 'UDP'), answered({ 'pod-b:5353': 'node' })),
-    ],
-  },
+  storyOf('A node port is moved, taken away and given back', '5.2 6.7', [
+    apply(...onePod),
+    connect('client', to(NODE_IP), podA),
+    apply(service('web', { ports: [{ port: 80, nodePort: 30081 }] })),
+    connect('client', to(NODE_IP, 30081), podA),
+    connect('client', to(NODE_IP), reset),
+    apply(service('web')),
+    connect('client', to(NODE_IP, 30081), reset),
+    connect('client', at(vip, 80), podA),
+    apply(service('web', { ports })),
+    connect('client', to(NODE_IP), podA),
+  ]),
+  storyOf('One node port number serves a Service on each protocol', '5.11 12.72', [
+    apply(
+      service('web', { ports: [{ port: 80, protocol: 'TCP', nodePort: NODE_PORT }] }),
+      service('dns', {
+        clusterIp: clusterIp(11),
+        ports: [{ port: 53, protocol: 'UDP', nodePort: NODE_PORT }],
+      }),
+      ...slices('web', ['pod-a']),
+      ...slices('dns', ['pod-b'], { ports: [{ port: 5353, protocol: 'UDP' }] }),
+    ),
+    connect('client', at(NODE_IP, NODE_PORT, 'TCP'), podA),
+    connect('client', at(NODE_IP, NODE_PORT, 'UDP'), answered({ 'pod-b:5353': 'node' })),
+  ]),
 ];
 
 /** Addresses with the node port, and addresses where the node's own server answers instead. */
@@ -170,15 +159,13 @@ const second = joined(SECOND_LAN).split(',');
 
 const addresses: readonly Story[] = [
   {
-    name: 'Without nodePortAddresses, only primary node IPs have node ports',
-    covers: ['3.3', '5.9'],
-    differsIn: startsWithAllAddresses,
-    servers: OWN_SERVERS,
-    steps: [
+    ...storyOf('Without nodePortAddresses, only primary node IPs have node ports', '3.3 5.9', [
       apply(...onePod),
       connect('client', to(NODE_IP), podA),
       connect('client', to(NODE_SECOND_IP), theNode),
-    ],
+    ]),
+    differsIn: startsWithAllAddresses,
+    servers: OWN_SERVERS,
   },
   {
     differsIn: refusesOnAllAddresses,

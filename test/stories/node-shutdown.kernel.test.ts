@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { node, SERVER_PORT, service, slices, settings as standard } from '../lab/objects.ts';
 import { runStory } from '../lab/run-story.ts';
-import { answered, apply, at, connect, open, resume, type Story } from '../lab/story.ts';
+import { answered, apply, at, connect, open, resume, type Story, storyOf } from '../lab/story.ts';
 import { externalLocal, frontends, reachable, vip } from './common.ts';
 import { fairlead } from './fairlead-proxy.ts';
 
@@ -48,26 +48,19 @@ const stories: readonly Story[] = [
       connect('client', clusterIp, both),
     ],
   },
+  storyOf('Flows of UDP continue, too', '', { settings }, [
+    apply(service('web', isUDP), ...slices('web', ['pod-a'], isUDP)),
+    open('kept', 'client', at(vip, SERVER_PORT, 'UDP'), podA),
+    apply(goes, ...slices('web', ['pod-a', 'pod-c'], isUDP)),
+    connect('client', at(vip, SERVER_PORT, 'UDP'), podC),
+    resume('kept', podA),
+  ]),
   {
-    name: 'Flows of UDP continue, too',
-    covers: [],
-    settings,
-    steps: [
-      apply(service('web', isUDP), ...slices('web', ['pod-a'], isUDP)),
-      open('kept', 'client', at(vip, SERVER_PORT, 'UDP'), podA),
-      apply(goes, ...slices('web', ['pod-a', 'pod-c'], isUDP)),
-      connect('client', at(vip, SERVER_PORT, 'UDP'), podC),
-      resume('kept', podA),
-    ],
-  },
-  {
-    name: 'Without the setting they go to all',
-    covers: [],
-    settings: { ...settings, healthzNodeShutdown: false },
-    steps: [
+    ...storyOf('Without the setting they go to all', '', [
       apply(goes, reachable(), ...slices('web', ['pod-a', 'pod-c'])),
       connect('client', clusterIp, both),
-    ],
+    ]),
+    settings: { ...settings, healthzNodeShutdown: false },
   },
 ];
 

@@ -9,6 +9,7 @@ import {
   resume,
   type Story,
   silence,
+  storyOf,
 } from '../lab/story.ts';
 import { externalLocal, fromOutside, frontends, internalLocal, reachable } from './common.ts';
 import { hasOnePool, tellsPodsByAddress } from './differences.ts';
@@ -58,16 +59,12 @@ const externalPolicy: readonly Story[] = [
       ),
     ],
   },
-  {
-    name: 'External policy Local spreads over all local endpoints',
-    covers: ['5.3'],
-    steps: [
-      apply(reachable(externalLocal), ...slices('web', ['pod-a', 'pod-b', 'pod-c'])),
-      ...fromOutside.map((target) =>
-        connect('client', target, answered({ 'pod-a': 'own', 'pod-b': 'own' })),
-      ),
-    ],
-  },
+  storyOf('External policy Local spreads over all local endpoints', '5.3', [
+    apply(reachable(externalLocal), ...slices('web', ['pod-a', 'pod-b', 'pod-c'])),
+    ...fromOutside.map((target) =>
+      connect('client', target, answered({ 'pod-a': 'own', 'pod-b': 'own' })),
+    ),
+  ]),
   {
     name: 'External policy Local without a local endpoint: outside hears nothing, inside gets through',
     covers: ['5.4', '12.52'],
@@ -79,20 +76,16 @@ const externalPolicy: readonly Story[] = [
       ...fromOutside.map((target) => connect('node', target, answered({ 'pod-c': 'node' }))),
     ],
   },
-  {
-    name: 'External policy Local without any endpoint: everyone is refused',
-    covers: ['5.4', '12.68'],
-    steps: [
-      apply(reachable(externalLocal), ...remote),
-      connect('client', loadBalancer, silence),
-      apply(...slices('web', [])),
-      ...fromOutside.map((target) => connect('client', target, refused)),
-      connect('pod-a', loadBalancer, refused),
-      connect('node', nodePort, refused),
-      apply(...spread),
-      connect('client', loadBalancer, answered({ 'pod-a': 'own' })),
-    ],
-  },
+  storyOf('External policy Local without any endpoint: everyone is refused', '5.4 12.68', [
+    apply(reachable(externalLocal), ...remote),
+    connect('client', loadBalancer, silence),
+    apply(...slices('web', [])),
+    ...fromOutside.map((target) => connect('client', target, refused)),
+    connect('pod-a', loadBalancer, refused),
+    connect('node', nodePort, refused),
+    apply(...spread),
+    connect('client', loadBalancer, answered({ 'pod-a': 'own' })),
+  ]),
   {
     name: 'External policy Local means nothing for a Service that cannot be reached from outside',
     covers: ['12.9'],
@@ -140,20 +133,16 @@ const externalPolicy: readonly Story[] = [
       connect('node', loadBalancer, answered({ 'pod-c': 'node' })),
     ],
   },
-  {
-    name: 'External policy changes on a live Service; connections that are open stay',
-    covers: ['5.4'],
-    steps: [
-      apply(reachable(), ...remote),
-      open('before', 'client', loadBalancer, answered({ 'pod-c': 'node' })),
-      apply(reachable(externalLocal), ...spread),
-      connect('client', loadBalancer, answered({ 'pod-a': 'own' })),
-      resume('before', answered({ 'pod-c': 'node' })),
-      apply(reachable()),
-      connect('client', loadBalancer, answered({ 'pod-a': 'node', 'pod-c': 'node' })),
-      resume('before', answered({ 'pod-c': 'node' })),
-    ],
-  },
+  storyOf('External policy changes on a live Service; connections that are open stay', '5.4', [
+    apply(reachable(), ...remote),
+    open('before', 'client', loadBalancer, answered({ 'pod-c': 'node' })),
+    apply(reachable(externalLocal), ...spread),
+    connect('client', loadBalancer, answered({ 'pod-a': 'own' })),
+    resume('before', answered({ 'pod-c': 'node' })),
+    apply(reachable()),
+    connect('client', loadBalancer, answered({ 'pod-a': 'node', 'pod-c': 'node' })),
+    resume('before', answered({ 'pod-c': 'node' })),
+  ]),
 ];
 
 const internalPolicy: readonly Story[] = [
@@ -168,38 +157,27 @@ const internalPolicy: readonly Story[] = [
       connect('pod-a', clusterIp, answered({ 'pod-a': 'node' })),
     ],
   },
+  storyOf('Internal policy Local without a local endpoint drops packets', '5.4 12.10', [
+    apply(service('web', { spec: internalLocal }), ...remote),
+    connect('pod-a', clusterIp, silence),
+    connect('node', clusterIp, silence),
+    connect('client', clusterIp, silence),
+    apply(...slices('web', [])),
+    connect('pod-a', clusterIp, refused),
+    connect('node', clusterIp, refused),
+  ]),
+  storyOf('Internal policy Local says nothing about frontends for the outside', '5.3 12.11', [
+    apply(reachable(internalLocal), ...spread),
+    connect('pod-b', clusterIp, answered({ 'pod-a': 'own' })),
+    ...fromOutside.map((target) =>
+      connect('client', target, answered({ 'pod-a': 'node', 'pod-c': 'node' })),
+    ),
+    apply(...remote),
+    connect('pod-b', clusterIp, silence),
+    connect('client', nodePort, answered({ 'pod-c': 'node' })),
+  ]),
   {
-    name: 'Internal policy Local without a local endpoint drops packets',
-    covers: ['5.4', '12.10'],
-    steps: [
-      apply(service('web', { spec: internalLocal }), ...remote),
-      connect('pod-a', clusterIp, silence),
-      connect('node', clusterIp, silence),
-      connect('client', clusterIp, silence),
-      apply(...slices('web', [])),
-      connect('pod-a', clusterIp, refused),
-      connect('node', clusterIp, refused),
-    ],
-  },
-  {
-    name: 'Internal policy Local says nothing about frontends for the outside',
-    covers: ['5.3', '12.11'],
-    steps: [
-      apply(reachable(internalLocal), ...spread),
-      connect('pod-b', clusterIp, answered({ 'pod-a': 'own' })),
-      ...fromOutside.map((target) =>
-        connect('client', target, answered({ 'pod-a': 'node', 'pod-c': 'node' })),
-      ),
-      apply(...remote),
-      connect('pod-b', clusterIp, silence),
-      connect('client', nodePort, answered({ 'pod-c': 'node' })),
-    ],
-  },
-  {
-    name: 'Both policies Local: each heeds its own short cuts',
-    covers: ['5.3', '5.4'],
-    differsIn: hasOnePool,
-    steps: [
+    ...storyOf('Both policies Local: each heeds its own short cuts', '5.3 5.4', [
       apply(reachable({ ...internalLocal, ...externalLocal }), ...spread),
       connect('pod-b', clusterIp, answered({ 'pod-a': 'own' })),
       connect('pod-b', loadBalancer, answered({ 'pod-a': 'own', 'pod-c': 'own' })),
@@ -208,22 +186,19 @@ const internalPolicy: readonly Story[] = [
       connect('pod-b', clusterIp, silence),
       connect('client', loadBalancer, silence),
       connect('pod-b', loadBalancer, answered({ 'pod-c': 'own' })),
-    ],
+    ]),
+    differsIn: hasOnePool,
   },
-  {
-    name: 'Internal policy changes on a live Service',
-    covers: ['5.4'],
-    steps: [
-      apply(service('web'), ...remote),
-      connect('pod-a', clusterIp, answered({ 'pod-c': 'own' })),
-      apply(service('web', { spec: internalLocal })),
-      connect('pod-a', clusterIp, silence),
-      apply(...slices('web', ['pod-b', 'pod-c'])),
-      connect('pod-a', clusterIp, answered({ 'pod-b': 'own' })),
-      apply(service('web')),
-      connect('pod-a', clusterIp, answered({ 'pod-b': 'own', 'pod-c': 'own' })),
-    ],
-  },
+  storyOf('Internal policy changes on a live Service', '5.4', [
+    apply(service('web'), ...remote),
+    connect('pod-a', clusterIp, answered({ 'pod-c': 'own' })),
+    apply(service('web', { spec: internalLocal })),
+    connect('pod-a', clusterIp, silence),
+    apply(...slices('web', ['pod-b', 'pod-c'])),
+    connect('pod-a', clusterIp, answered({ 'pod-b': 'own' })),
+    apply(service('web')),
+    connect('pod-a', clusterIp, answered({ 'pod-b': 'own', 'pod-c': 'own' })),
+  ]),
 ];
 
 export const policyStories: readonly Story[] = [...externalPolicy, ...internalPolicy];

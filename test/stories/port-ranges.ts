@@ -23,6 +23,7 @@ import {
   type Server,
   type Story,
   silence,
+  storyOf,
 } from '../lab/story.ts';
 import { annotated } from './balancing-rig.ts';
 import { external, externalLocal, lb, unknownPort, unprogrammed, vip } from './common.ts';
@@ -107,26 +108,19 @@ export const portRangeStories: readonly Story[] = [
     ],
   },
   {
-    name: 'UDP and SCTP have the range, too, where they have its first port',
-    covers: [],
-    servers: [...servers('UDP'), ...servers('SCTP')],
-    steps: [
+    ...storyOf('UDP and SCTP have the range, too, where they have its first port', '', [
       apply(ranged({}, { ports: others }), ...slices('web', ['pod-a'], { ports: others })),
       connect('client', at(lb, 5400, 'UDP'), answered({ 'pod-a:5400': 'node' })),
       connect('client', at(lb, 5400, 'SCTP'), answered({ 'pod-a:5400': 'node' })),
       connect('client', at(lb, 5400), unprogrammed),
-    ],
+    ]),
+    servers: [...servers('UDP'), ...servers('SCTP')],
   },
-  {
-    name: 'An endpoint that reaches itself by a range is masqueraded',
-    covers: [],
-    servers: servers(),
-    steps: [
-      apply(ranged(), ...behind(['pod-a'])),
-      ...each('pod-a', (p) => answered({ [`pod-a:${p}`]: 'node' })),
-      connect('pod-b', at(vip, last), answered({ [`pod-a:${last}`]: 'own' })),
-    ],
-  },
+  storyOf('An endpoint that reaches itself by a range is masqueraded', '', { servers: servers() }, [
+    apply(ranged(), ...behind(['pod-a'])),
+    ...each('pod-a', (p) => answered({ [`pod-a:${p}`]: 'node' })),
+    connect('pod-b', at(vip, last), answered({ [`pod-a:${last}`]: 'own' })),
+  ]),
   {
     name: 'Policy Local keeps the address of clients of a range, and drops them without an endpoint',
     covers: [],
@@ -142,10 +136,7 @@ export const portRangeStories: readonly Story[] = [
     ],
   },
   {
-    name: 'Source ranges guard a range, and no other Service’s port within it',
-    covers: [],
-    servers: servers(),
-    steps: [
+    ...storyOf('Source ranges guard a range, and no other Service’s port within it', '', [
       apply(
         dated(ranged({ loadBalancerSourceRanges: ['20.0.0.0/8', '3fff::/20'] })),
         single('2026-01-01T00:00:00Z'),
@@ -163,7 +154,8 @@ export const portRangeStories: readonly Story[] = [
         ),
       ),
       connect('client', at(lb, last), podA),
-    ],
+    ]),
+    servers: servers(),
   },
   {
     name: 'A port within a range stays with an older Service, and a younger one does not get it',
@@ -185,10 +177,7 @@ export const portRangeStories: readonly Story[] = [
     ],
   },
   {
-    name: 'A port within a range refuses where its Service has no endpoint',
-    covers: [],
-    servers: servers(),
-    steps: [
+    ...storyOf('A port within a range refuses where its Service has no endpoint', '', [
       apply(
         dated(ranged({}, { externalIps: [external, otherVip] })),
         single('2026-01-01T00:00:00Z'),
@@ -212,13 +201,11 @@ export const portRangeStories: readonly Story[] = [
       connect('client', at(lb, last), podA),
       connect('client', at(lb, 5400), silence),
       connect('client', at(otherVip, last), podA),
-    ],
+    ]),
+    servers: servers(),
   },
   {
-    name: 'UDP flows to a range move with its endpoints, and end with the last',
-    covers: [],
-    servers: servers('UDP'),
-    steps: [
+    ...storyOf('UDP flows to a range move with its endpoints, and end with the last', '', [
       apply(ranged({}, { ports: [{ port: first, protocol: 'UDP' }] }), ...behind(['pod-a'], 'UDP')),
       ...everywhere.map((to, n) => open(`flow ${n}`, 'client', at(to, 5400, 'UDP'), podA)),
       apply(...behind(['pod-b'], 'UDP')),
@@ -237,13 +224,11 @@ export const portRangeStories: readonly Story[] = [
       ...everywhere.map((_, n) => resume(`flow ${n}`, refused)),
       apply(...behind(['pod-a'], 'UDP')),
       ...everywhere.map((_, n) => resume(`flow ${n}`, podA)),
-    ],
+    ]),
+    servers: servers('UDP'),
   },
   {
-    name: 'Connections to a range do not notice a restart, and changes continue',
-    covers: [],
-    servers: servers(),
-    steps: [
+    ...storyOf('Connections to a range do not notice a restart, and changes continue', '', [
       apply(ranged(), ...behind(['pod-a'])),
       open('kept', 'client', at(lb, 5400), answered({ 'pod-a:5400': 'node' })),
       restart(),
@@ -251,13 +236,11 @@ export const portRangeStories: readonly Story[] = [
       ...each('client', (p) => answered({ [`pod-a:${p}`]: 'node' })),
       apply(...behind(['pod-a', 'pod-b'])),
       ...each('client', (p) => answered({ [`pod-a:${p}`]: 'node', [`pod-b:${p}`]: 'node' })),
-    ],
+    ]),
+    servers: servers(),
   },
   {
-    name: 'What a range cannot have leaves only its first port served',
-    covers: [],
-    servers: servers(),
-    steps: [
+    ...storyOf('What a range cannot have leaves only its first port served', '', [
       apply(ranged(clientIpAffinity(60)), ...behind(['pod-a'])),
       connect('client', at(lb, first), podA),
       connect('client', at(lb, last), unprogrammed),
@@ -266,6 +249,7 @@ export const portRangeStories: readonly Story[] = [
       connect('client', at(lb, last), unprogrammed),
       apply(...behind(['pod-a'])),
       connect('client', at(lb, last), podA),
-    ],
+    ]),
+    servers: servers(),
   },
 ];

@@ -2,7 +2,17 @@
 import { clusterIp, NODE_IP } from '../lab/addresses.ts';
 import { service, slices } from '../lab/objects.ts';
 import { PROTOCOLS } from '../lab/outcome.ts';
-import { answered, apply, at, connect, open, refused, resume, type Story } from '../lab/story.ts';
+import {
+  answered,
+  apply,
+  at,
+  connect,
+  open,
+  refused,
+  resume,
+  type Story,
+  storyOf,
+} from '../lab/story.ts';
 import { external, lb, NODE_PORT, unknownPort, vip } from './common.ts';
 import { hasNoSCTP } from './differences.ts';
 
@@ -41,10 +51,7 @@ const perProtocol = PROTOCOLS.map(
 export const protocolStories: readonly Story[] = [
   ...perProtocol,
   {
-    name: 'One port number on three protocols leads to three different places',
-    covers: ['5.11'],
-    differsIn: hasNoSCTP,
-    steps: [
+    ...storyOf('One port number on three protocols leads to three different places', '5.11', [
       apply(
         web,
         ...slices('web', ['pod-a'], { ...onPort(8080, 'tcp'), suffix: '-tcp' }),
@@ -57,48 +64,41 @@ export const protocolStories: readonly Story[] = [
       connect('client', at(NODE_IP, NODE_PORT, 'TCP'), answered({ 'pod-a': 'node' })),
       connect('client', at(NODE_IP, NODE_PORT, 'UDP'), answered({ 'pod-b': 'node' })),
       connect('client', at(NODE_IP, NODE_PORT, 'SCTP'), answered({ 'pod-c': 'node' })),
-    ],
+    ]),
+    differsIn: hasNoSCTP,
   },
-  {
-    name: 'A port of one protocol comes and goes without touching the others',
-    covers: ['5.11', '12.76'],
-    steps: [
-      apply(
-        service('web', { ports: [{ name: 'udp', port: 80, protocol: 'UDP' }] }),
-        ...slices('web', ['pod-a'], onPort(8080, 'tcp', 'udp')),
-      ),
-      connect('client', at(vip, 80, 'UDP'), answered({ 'pod-a': 'node' })),
-      connect('client', at(vip, 80, 'TCP'), unknownPort),
-      open('kept', 'client', at(vip, 80, 'UDP'), answered({ 'pod-a': 'node' })),
-      apply(
-        service('web', {
-          ports: [
-            { name: 'udp', port: 80, protocol: 'UDP' },
-            { name: 'tcp', port: 80, protocol: 'TCP' },
-          ],
-        }),
-      ),
-      connect('client', at(vip, 80, 'TCP'), answered({ 'pod-a': 'node' })),
-      resume('kept', answered({ 'pod-a': 'node' })),
-      apply(service('web', { ports: [{ name: 'tcp', port: 80, protocol: 'TCP' }] })),
-      connect('client', at(vip, 80, 'UDP'), unknownPort),
-      connect('client', at(vip, 80, 'TCP'), answered({ 'pod-a': 'node' })),
-    ],
-  },
-  {
-    name: 'A UDP client that keeps its port keeps its endpoint while others come',
-    covers: ['5.11', '5.12'],
-    steps: [
-      apply(
-        service('web', {
-          clusterIp: clusterIp(10),
-          ports: [{ name: 'udp', port: 53, protocol: 'UDP' }],
-        }),
-        ...slices('web', ['pod-a'], onPort(8080, 'udp')),
-      ),
-      open('kept', 'client', at(vip, 53, 'UDP'), answered({ 'pod-a': 'node' })),
-      apply(...slices('web', ['pod-a', 'pod-b', 'pod-c'], onPort(8080, 'udp'))),
-      resume('kept', answered({ 'pod-a': 'node' })),
-    ],
-  },
+  storyOf('A port of one protocol comes and goes without touching the others', '5.11 12.76', [
+    apply(
+      service('web', { ports: [{ name: 'udp', port: 80, protocol: 'UDP' }] }),
+      ...slices('web', ['pod-a'], onPort(8080, 'tcp', 'udp')),
+    ),
+    connect('client', at(vip, 80, 'UDP'), answered({ 'pod-a': 'node' })),
+    connect('client', at(vip, 80, 'TCP'), unknownPort),
+    open('kept', 'client', at(vip, 80, 'UDP'), answered({ 'pod-a': 'node' })),
+    apply(
+      service('web', {
+        ports: [
+          { name: 'udp', port: 80, protocol: 'UDP' },
+          { name: 'tcp', port: 80, protocol: 'TCP' },
+        ],
+      }),
+    ),
+    connect('client', at(vip, 80, 'TCP'), answered({ 'pod-a': 'node' })),
+    resume('kept', answered({ 'pod-a': 'node' })),
+    apply(service('web', { ports: [{ name: 'tcp', port: 80, protocol: 'TCP' }] })),
+    connect('client', at(vip, 80, 'UDP'), unknownPort),
+    connect('client', at(vip, 80, 'TCP'), answered({ 'pod-a': 'node' })),
+  ]),
+  storyOf('A UDP client that keeps its port keeps its endpoint while others come', '5.11 5.12', [
+    apply(
+      service('web', {
+        clusterIp: clusterIp(10),
+        ports: [{ name: 'udp', port: 53, protocol: 'UDP' }],
+      }),
+      ...slices('web', ['pod-a'], onPort(8080, 'udp')),
+    ),
+    open('kept', 'client', at(vip, 53, 'UDP'), answered({ 'pod-a': 'node' })),
+    apply(...slices('web', ['pod-a', 'pod-b', 'pod-c'], onPort(8080, 'udp'))),
+    resume('kept', answered({ 'pod-a': 'node' })),
+  ]),
 ];

@@ -12,6 +12,7 @@ import {
   restart,
   resume,
   type Story,
+  storyOf,
 } from '../lab/story.ts';
 import { externalLocal, frontends, NODE_PORT, reachable } from './common.ts';
 import { endsWithTheProcess, startsWithAllAddresses } from './differences.ts';
@@ -22,10 +23,7 @@ const byAll = answered({ 'pod-a': 'node', 'pod-b': 'node', 'pod-c': 'node' });
 
 export const restartStories: readonly Story[] = [
   {
-    name: 'Open connections, downloads and UDP flows do not notice a restart',
-    covers: ['12.48'],
-    differsIn: endsWithTheProcess,
-    steps: [
+    ...storyOf('Open connections, downloads and UDP flows do not notice a restart', '12.48', [
       apply(
         service('web', {
           ports: [
@@ -47,32 +45,25 @@ export const restartStories: readonly Story[] = [
       resume('tcp', answered({ 'pod-a': 'node' })),
       resume('udp', answered({ 'pod-a': 'node' })),
       resume('big', answered({ 'pod-a': 'own' })),
-    ],
+    ]),
+    differsIn: endsWithTheProcess,
   },
+  storyOf('After a restart everything is as before, and changes continue', '12.47 12.48', [
+    apply(reachable(externalLocal), service('empty', { clusterIp: second() }), ...all),
+    restart(),
+    connect('client', clusterIp, byAll),
+    connect('client', loadBalancer, answered({ 'pod-a': 'own', 'pod-b': 'own' })),
+    connect('client', at(second(), 80), refused),
+    apply(reachable(), ...slices('web', ['pod-c'])),
+    connect('client', loadBalancer, answered({ 'pod-c': 'node' })),
+    connect('client', nodePort, answered({ 'pod-c': 'node' })),
+    restart(),
+    connect('client', nodePort, answered({ 'pod-c': 'node' })),
+    apply(...slices('web', [])),
+    connect('client', nodePort, refused),
+  ]),
   {
-    name: 'After a restart everything is as before, and changes continue',
-    covers: ['12.47', '12.48'],
-    steps: [
-      apply(reachable(externalLocal), service('empty', { clusterIp: second() }), ...all),
-      restart(),
-      connect('client', clusterIp, byAll),
-      connect('client', loadBalancer, answered({ 'pod-a': 'own', 'pod-b': 'own' })),
-      connect('client', at(second(), 80), refused),
-      apply(reachable(), ...slices('web', ['pod-c'])),
-      connect('client', loadBalancer, answered({ 'pod-c': 'node' })),
-      connect('client', nodePort, answered({ 'pod-c': 'node' })),
-      restart(),
-      connect('client', nodePort, answered({ 'pod-c': 'node' })),
-      apply(...slices('web', [])),
-      connect('client', nodePort, refused),
-    ],
-  },
-  {
-    name: 'A restart with other settings puts them into force',
-    covers: ['5.5', '5.9'],
-    differsIn: startsWithAllAddresses,
-    settings: detector,
-    steps: [
+    ...storyOf('A restart with other settings puts them into force', '5.5 5.9', [
       apply(reachable(), ...all),
       connect('client', at(NODE_SECOND_IP, NODE_PORT), reset),
       restart({ ...detector, nodePortAddresses: ['0.0.0.0/0', '::/0'] }),
@@ -83,7 +74,9 @@ export const restartStories: readonly Story[] = [
       restart({ detectLocalMode: 'ClusterCIDR' }),
       connect('pod-b', clusterIp, answered({ 'pod-a': 'own', 'pod-b': 'node', 'pod-c': 'own' })),
       connect('client', nodePort, byAll),
-    ],
+    ]),
+    differsIn: startsWithAllAddresses,
+    settings: detector,
   },
 ];
 

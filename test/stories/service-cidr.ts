@@ -10,6 +10,7 @@ import {
   remove,
   type Story,
   silence,
+  storyOf,
 } from '../lab/story.ts';
 import { frontends, unprogrammed } from './common.ts';
 import { knowsNoServiceCIDRs } from './differences.ts';
@@ -54,35 +55,28 @@ export const serviceCidrStories: readonly Story[] = [
     ],
   },
   {
-    name: 'A ServiceCIDR that changes its ranges takes effect immediately',
-    covers: ['6.9', '12.107'],
-    differsIn: knowsNoServiceCIDRs,
-    steps: [
+    ...storyOf('A ServiceCIDR that changes its ranges takes effect immediately', '6.9 12.107', [
       apply(serviceCidr(second)),
       connect('pod-b', inSecond, silence),
       connect('client', unallocated, unprogrammed),
       apply(serviceCidr([...first, ...second])),
       connect('pod-b', inSecond, silence),
       connect('client', unallocated, silence),
-    ],
+    ]),
+    differsIn: knowsNoServiceCIDRs,
   },
   {
-    name: 'Without a ServiceCIDR nothing is known of addresses that no Service has',
-    covers: ['6.6'],
-    differsIn: knowsNoServiceCIDRs,
-    steps: [
+    ...storyOf('Without a ServiceCIDR nothing is known of addresses that no Service has', '6.6', [
       apply(service('web'), ...slices('web', ['pod-a'])),
       remove(serviceCidr()),
       connect('client', unallocated, unprogrammed),
       connect('client', frontends.clusterIp, podA),
       connect('pod-b', at(clusterIp(10), 81), refused),
-    ],
+    ]),
+    differsIn: knowsNoServiceCIDRs,
   },
   {
-    name: 'A range that two ServiceCIDRs have stays when one of them goes',
-    covers: ['4.1'],
-    differsIn: knowsNoServiceCIDRs,
-    steps: [
+    ...storyOf('A range that two ServiceCIDRs have stays when one of them goes', '4.1', [
       apply(serviceCidr(first, 'again'), serviceCidr(['10.96.0.0/24', 'fd00:96::/120'], 'part')),
       connect('client', unallocated, silence),
       remove(serviceCidr(first, 'again')),
@@ -90,16 +84,15 @@ export const serviceCidrStories: readonly Story[] = [
       remove(serviceCidr()),
       connect('client', unallocated, silence),
       connect('client', at({ IPv4: '10.96.9.9', IPv6: 'fd00:96::909' }, 80), unprogrammed),
-    ],
+    ]),
+    differsIn: knowsNoServiceCIDRs,
   },
   {
-    name: 'A ClusterIP outside of every ServiceCIDR works',
-    covers: ['6.6'],
-    differsIn: knowsNoServiceCIDRs,
-    steps: [
+    ...storyOf('A ClusterIP outside of every ServiceCIDR works', '6.6', [
       apply(service('web', { clusterIp: SECOND_IP }), ...slices('web', ['pod-a'])),
       connect('pod-b', inSecond, answered({ 'pod-a': 'own' })),
       connect('pod-b', at(SECOND_IP, 81), refused),
-    ],
+    ]),
+    differsIn: knowsNoServiceCIDRs,
   },
 ];

@@ -11,6 +11,7 @@ import {
   resume,
   type Story,
   silence,
+  storyOf,
 } from '../lab/story.ts';
 import { externalLocal, frontends, internalLocal, reachable } from './common.ts';
 import { hasOnePool } from './differences.ts';
@@ -28,14 +29,10 @@ function gone(at: ActorName): EndpointOptions {
 }
 
 export const terminatingStories: readonly Story[] = [
-  {
-    name: 'Terminating endpoints get nothing while others are ready',
-    covers: ['5.3'],
-    steps: [
-      apply(service('web'), ...slices('web', [draining('pod-a'), 'pod-b', 'pod-c'])),
-      connect('client', clusterIp, answered({ 'pod-b': 'node', 'pod-c': 'node' })),
-    ],
-  },
+  storyOf('Terminating endpoints get nothing while others are ready', '5.3', [
+    apply(service('web'), ...slices('web', [draining('pod-a'), 'pod-b', 'pod-c'])),
+    connect('client', clusterIp, answered({ 'pod-b': 'node', 'pod-c': 'node' })),
+  ]),
   {
     name: 'When all endpoints terminate, those that still serve are used, by both policies',
     covers: ['5.3', '12.13'],
@@ -48,15 +45,11 @@ export const terminatingStories: readonly Story[] = [
       connect('client', loadBalancer, answered({ 'pod-a': 'own' })),
     ],
   },
-  {
-    name: 'Terminating endpoints that no longer serve are never used',
-    covers: ['5.3', '12.13'],
-    steps: [
-      apply(reachable(externalLocal), ...slices('web', [gone('pod-a'), gone('pod-c')])),
-      connect('client', clusterIp, refused),
-      connect('client', nodePort, refused),
-    ],
-  },
+  storyOf('Terminating endpoints that no longer serve are never used', '5.3 12.13', [
+    apply(reachable(externalLocal), ...slices('web', [gone('pod-a'), gone('pod-c')])),
+    connect('client', clusterIp, refused),
+    connect('client', nodePort, refused),
+  ]),
   {
     name: 'An endpoint that serves but is neither ready nor terminating is never used',
     covers: ['5.3', '12.14'],
@@ -79,54 +72,35 @@ export const terminatingStories: readonly Story[] = [
       connect('node', nodePort, answered({ 'pod-c': 'node' })),
     ],
   },
-  {
-    name: 'Internal policy Local falls back to terminating endpoints of the node',
-    covers: ['5.3', '12.12'],
-    steps: [
-      apply(
-        service('web', { spec: internalLocal }),
-        ...slices('web', [draining('pod-a'), 'pod-c']),
-      ),
-      connect('pod-b', clusterIp, answered({ 'pod-a': 'own' })),
-      apply(...slices('web', [gone('pod-a'), 'pod-c'])),
-      connect('pod-b', clusterIp, silence),
-    ],
-  },
-  {
-    name: 'A local endpoint that is ready is preferred to one that terminates',
-    covers: ['5.3'],
-    steps: [
-      apply(reachable(externalLocal), ...slices('web', [draining('pod-a'), 'pod-b', 'pod-c'])),
-      connect('client', loadBalancer, answered({ 'pod-b': 'own' })),
-    ],
-  },
-  {
-    name: 'Open connections to an endpoint outlive its draining and its end',
-    covers: ['5.3', '5.12'],
-    steps: [
-      apply(service('web'), ...slices('web', ['pod-a'])),
-      open('kept', 'client', clusterIp, answered({ 'pod-a': 'node' })),
-      open('big', 'pod-b', clusterIp, answered({ 'pod-a': 'own' }), { download: 'endless' }),
-      apply(...slices('web', [draining('pod-a'), 'pod-b'])),
-      connect('client', clusterIp, answered({ 'pod-b': 'node' })),
-      resume('kept', answered({ 'pod-a': 'node' })),
-      apply(...slices('web', ['pod-b'])),
-      resume('kept', answered({ 'pod-a': 'node' })),
-      resume('big', answered({ 'pod-a': 'own' })),
-    ],
-  },
-  {
-    name: 'Open connections do not notice that other endpoints come and go',
-    covers: ['5.3'],
-    steps: [
-      apply(service('web'), ...slices('web', ['pod-b'])),
-      open('kept', 'client', clusterIp, answered({ 'pod-b': 'node' })),
-      apply(...slices('web', ['pod-a', 'pod-b', 'pod-c'])),
-      resume('kept', answered({ 'pod-b': 'node' })),
-      apply(...slices('web', ['pod-c', 'pod-b'])),
-      resume('kept', answered({ 'pod-b': 'node' })),
-      apply(...slices('web', ['pod-b'])),
-      resume('kept', answered({ 'pod-b': 'node' })),
-    ],
-  },
+  storyOf('Internal policy Local falls back to terminating endpoints of the node', '5.3 12.12', [
+    apply(service('web', { spec: internalLocal }), ...slices('web', [draining('pod-a'), 'pod-c'])),
+    connect('pod-b', clusterIp, answered({ 'pod-a': 'own' })),
+    apply(...slices('web', [gone('pod-a'), 'pod-c'])),
+    connect('pod-b', clusterIp, silence),
+  ]),
+  storyOf('A local endpoint that is ready is preferred to one that terminates', '5.3', [
+    apply(reachable(externalLocal), ...slices('web', [draining('pod-a'), 'pod-b', 'pod-c'])),
+    connect('client', loadBalancer, answered({ 'pod-b': 'own' })),
+  ]),
+  storyOf('Open connections to an endpoint outlive its draining and its end', '5.3 5.12', [
+    apply(service('web'), ...slices('web', ['pod-a'])),
+    open('kept', 'client', clusterIp, answered({ 'pod-a': 'node' })),
+    open('big', 'pod-b', clusterIp, answered({ 'pod-a': 'own' }), { download: 'endless' }),
+    apply(...slices('web', [draining('pod-a'), 'pod-b'])),
+    connect('client', clusterIp, answered({ 'pod-b': 'node' })),
+    resume('kept', answered({ 'pod-a': 'node' })),
+    apply(...slices('web', ['pod-b'])),
+    resume('kept', answered({ 'pod-a': 'node' })),
+    resume('big', answered({ 'pod-a': 'own' })),
+  ]),
+  storyOf('Open connections do not notice that other endpoints come and go', '5.3', [
+    apply(service('web'), ...slices('web', ['pod-b'])),
+    open('kept', 'client', clusterIp, answered({ 'pod-b': 'node' })),
+    apply(...slices('web', ['pod-a', 'pod-b', 'pod-c'])),
+    resume('kept', answered({ 'pod-b': 'node' })),
+    apply(...slices('web', ['pod-c', 'pod-b'])),
+    resume('kept', answered({ 'pod-b': 'node' })),
+    apply(...slices('web', ['pod-b'])),
+    resume('kept', answered({ 'pod-b': 'node' })),
+  ]),
 ];

@@ -1,7 +1,7 @@
 /** Topology hints (behaviour document 5.3; KEP-2433, KEP-3015, KEP-4444). */
 import type { ActorName } from '../lab/addresses.ts';
 import { type EndpointOptions, node, service, slices } from '../lab/objects.ts';
-import { answered, apply, connect, type Expectation, type Story } from '../lab/story.ts';
+import { answered, apply, connect, type Expectation, type Story, storyOf } from '../lab/story.ts';
 import { externalLocal, frontends, internalLocal, reachable } from './common.ts';
 import { hasOnePool } from './differences.ts';
 
@@ -151,18 +151,14 @@ const nodes: readonly Story[] = [
     [onNode('pod-a', ['node'], ['a']), zoned('pod-b', ['b']), zoned('pod-c', ['a'])],
     inA,
   ),
-  {
-    name: 'trafficDistribution alone changes nothing: it is the hints that are heeded',
-    covers: ['5.2'],
-    steps: [
-      apply(
-        inZone('a'),
-        service('web', { spec: { trafficDistribution: 'PreferSameNode' } }),
-        ...slices('web', ['pod-a', 'pod-b', 'pod-c']),
-      ),
-      connect('client', clusterIp, all),
-    ],
-  },
+  storyOf('trafficDistribution alone changes nothing: it is the hints that are heeded', '5.2', [
+    apply(
+      inZone('a'),
+      service('web', { spec: { trafficDistribution: 'PreferSameNode' } }),
+      ...slices('web', ['pod-a', 'pod-b', 'pod-c']),
+    ),
+    connect('client', clusterIp, all),
+  ]),
 ];
 
 const policies: readonly Story[] = [
@@ -180,30 +176,24 @@ const policies: readonly Story[] = [
     ],
   },
   {
-    name: 'With policy Local the node itself heeds hints at its node ports',
-    covers: ['5.3', '12.8'],
-    differsIn: hasOnePool,
-    steps: [
+    ...storyOf('With policy Local the node itself heeds hints at its node ports', '5.3 12.8', [
       apply(
         inZone('a'),
         reachable(externalLocal),
         ...slices('web', [zoned('pod-a', ['b']), zoned('pod-b', ['a']), zoned('pod-c', ['a'])]),
       ),
       connect('node', nodePort, answered({ 'pod-b': 'node', 'pod-c': 'node' })),
-    ],
+    ]),
+    differsIn: hasOnePool,
   },
-  {
-    name: 'Internal policy Local uses local endpoints whatever their hints',
-    covers: ['5.3', '12.8'],
-    steps: [
-      apply(
-        inZone('a'),
-        service('web', { spec: internalLocal }),
-        ...slices('web', [zoned('pod-a', ['b']), zoned('pod-c', ['a'])]),
-      ),
-      connect('pod-b', clusterIp, answered({ 'pod-a': 'own' })),
-    ],
-  },
+  storyOf('Internal policy Local uses local endpoints whatever their hints', '5.3 12.8', [
+    apply(
+      inZone('a'),
+      service('web', { spec: internalLocal }),
+      ...slices('web', [zoned('pod-a', ['b']), zoned('pod-c', ['a'])]),
+    ),
+    connect('pod-b', clusterIp, answered({ 'pod-a': 'own' })),
+  ]),
 ];
 
 export const topologyStories: readonly Story[] = [...zones, ...nodes, ...policies];

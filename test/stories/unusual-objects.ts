@@ -8,7 +8,17 @@ import {
   slices,
   settings as standard,
 } from '../lab/objects.ts';
-import { answered, apply, at, connect, refused, remove, reset, type Story } from '../lab/story.ts';
+import {
+  answered,
+  apply,
+  at,
+  connect,
+  refused,
+  remove,
+  reset,
+  type Story,
+  storyOf,
+} from '../lab/story.ts';
 import {
   external,
   externalLocal,
@@ -32,27 +42,19 @@ const named = (...ports: readonly number[]) => ports.map((port) => ({ name: `p${
 const behindNamed = { ports: [80, 81, 82].map((n) => ({ name: `p${n}`, port: SERVER_PORT })) };
 
 const hostNetwork: readonly Story[] = [
-  {
-    name: 'Endpoints may be addresses of nodes: this one and another',
-    covers: ['5.5'],
-    steps: [
-      apply(reachable(), ...slices('web', ['node', 'node2'])),
-      connect('pod-a', toVip, answered({ node: 'own', node2: 'own' })),
-      connect('client', toVip, answered({ node: 'any', node2: 'node' })),
-      connect('node', toVip, answered({ node: 'node', node2: 'node' })),
-      connect('client', nodePort, answered({ node: 'any', node2: 'node' })),
-      connect('client', loadBalancer, answered({ node: 'any', node2: 'node' })),
-    ],
-  },
-  {
-    name: 'An endpoint that is an address of the node, with external policy Local',
-    covers: ['5.4', '5.5'],
-    steps: [
-      apply(reachable(externalLocal), ...slices('web', ['node', 'node2'])),
-      connect('client', loadBalancer, answered({ node: 'own' })),
-      connect('client', nodePort, answered({ node: 'own' })),
-    ],
-  },
+  storyOf('Endpoints may be addresses of nodes: this one and another', '5.5', [
+    apply(reachable(), ...slices('web', ['node', 'node2'])),
+    connect('pod-a', toVip, answered({ node: 'own', node2: 'own' })),
+    connect('client', toVip, answered({ node: 'any', node2: 'node' })),
+    connect('node', toVip, answered({ node: 'node', node2: 'node' })),
+    connect('client', nodePort, answered({ node: 'any', node2: 'node' })),
+    connect('client', loadBalancer, answered({ node: 'any', node2: 'node' })),
+  ]),
+  storyOf('An endpoint that is an address of the node, with external policy Local', '5.4 5.5', [
+    apply(reachable(externalLocal), ...slices('web', ['node', 'node2'])),
+    connect('client', loadBalancer, answered({ node: 'own' })),
+    connect('client', nodePort, answered({ node: 'own' })),
+  ]),
   {
     name: 'With external policy Local the node itself reaches host endpoints of all nodes',
     covers: ['5.4', '5.5'],
@@ -63,17 +65,15 @@ const hostNetwork: readonly Story[] = [
     ],
   },
   {
-    name: 'A Service may have the same port on the node as its endpoint there',
-    covers: ['5.9'],
-    differsIn: sharesNoPorts,
-    steps: [
+    ...storyOf('A Service may have the same port on the node as its endpoint there', '5.9', [
       apply(
         service('web', { ports: [{ port: 80, nodePort: NODE_PORT }] }),
         ...slices('web', ['node'], { ports: [{ port: NODE_PORT }] }),
       ),
       connect('client', at(NODE_IP, NODE_PORT), answered({ node: 'any' })),
       connect('pod-a', toVip, answered({ node: 'own' })),
-    ],
+    ]),
+    differsIn: sharesNoPorts,
   },
 ];
 
@@ -114,34 +114,26 @@ const invalid: readonly Story[] = [
       connect('node', at(loopback, 8080), answered({ node: 'own' })),
     ],
   },
-  {
-    name: 'A Service with an unusable ClusterIP is refused, the others work',
-    covers: ['5.1'],
-    steps: [
-      apply(
-        service('broken', { spec: { clusterIP: '10.96.0.300', clusterIPs: ['10.96.0.300'] } }),
-        service('half', { spec: { clusterIP: other.IPv4, clusterIPs: [other.IPv4, 'x'] } }),
-        service('web'),
-        ...['broken', 'half', 'web'].flatMap((name) => slices(name, ['pod-a'])),
-      ),
-      connect('client', toVip, podA),
-      connect('client', toOther, podA, { families: ['IPv4'] }),
-    ],
-  },
-  {
-    name: 'Objects of a wrong shape are refused, the others work',
-    covers: ['4.2', '4.3'],
-    steps: [
-      apply(
-        service('web'),
-        ...slices('web', ['pod-a']),
-        { ...service('strange', { clusterIp: other }), spec: 'nothing' },
-        { ...slice('IPv4', 'web', [], { suffix: '-x' }), endpoints: 7, ports: { port: 1 } },
-        { ...slice('IPv4', 'web', [], { suffix: '-y' }), endpoints: [null, 3, { addresses: [] }] },
-      ),
-      connect('client', toVip, podA),
-    ],
-  },
+  storyOf('A Service with an unusable ClusterIP is refused, the others work', '5.1', [
+    apply(
+      service('broken', { spec: { clusterIP: '10.96.0.300', clusterIPs: ['10.96.0.300'] } }),
+      service('half', { spec: { clusterIP: other.IPv4, clusterIPs: [other.IPv4, 'x'] } }),
+      service('web'),
+      ...['broken', 'half', 'web'].flatMap((name) => slices(name, ['pod-a'])),
+    ),
+    connect('client', toVip, podA),
+    connect('client', toOther, podA, { families: ['IPv4'] }),
+  ]),
+  storyOf('Objects of a wrong shape are refused, the others work', '4.2 4.3', [
+    apply(
+      service('web'),
+      ...slices('web', ['pod-a']),
+      { ...service('strange', { clusterIp: other }), spec: 'nothing' },
+      { ...slice('IPv4', 'web', [], { suffix: '-x' }), endpoints: 7, ports: { port: 1 } },
+      { ...slice('IPv4', 'web', [], { suffix: '-y' }), endpoints: [null, 3, { addresses: [] }] },
+    ),
+    connect('client', toVip, podA),
+  ]),
 ];
 
 const longest = 'x'.repeat(253);
@@ -180,47 +172,33 @@ const names: readonly Story[] = [
 ];
 
 const large: readonly Story[] = [
+  storyOf('Names of 253 characters work', '12.50', [
+    apply(
+      service(longest, { ports: [{ name: 'y'.repeat(253), port: 80 }] }),
+      ...slices(longest, ['pod-a'], { ports: [{ name: 'y'.repeat(253), port: 8080 }] }),
+    ),
+    connect('client', toVip, podA),
+    apply(...slices(longest, [], { ports: [{ name: 'y'.repeat(253), port: 8080 }] })),
+    connect('client', toVip, refused),
+    remove(service(longest)),
+    connect('client', toVip, unallocated),
+  ]),
+  storyOf('A Service may have 2,000 ports', '5.2', [
+    apply(
+      service('web', { ports: manyPorts }),
+      ...slices('web', ['pod-b'], {
+        ports: manyPorts.map(({ name, port }) => ({ name, port: port + 2000 })),
+      }),
+    ),
+    ...[0, 1000, 1999].map((n) =>
+      connect('client', at(vip, 1000 + n), answered({ [`pod-b:${3000 + n}`]: 'node' }), {
+        connections: 1,
+      }),
+    ),
+    connect('client', at(vip, 3000), unknownPort),
+  ]),
   {
-    name: 'Names of 253 characters work',
-    covers: ['12.50'],
-    steps: [
-      apply(
-        service(longest, { ports: [{ name: 'y'.repeat(253), port: 80 }] }),
-        ...slices(longest, ['pod-a'], { ports: [{ name: 'y'.repeat(253), port: 8080 }] }),
-      ),
-      connect('client', toVip, podA),
-      apply(...slices(longest, [], { ports: [{ name: 'y'.repeat(253), port: 8080 }] })),
-      connect('client', toVip, refused),
-      remove(service(longest)),
-      connect('client', toVip, unallocated),
-    ],
-  },
-  {
-    name: 'A Service may have 2,000 ports',
-    covers: ['5.2'],
-    steps: [
-      apply(
-        service('web', { ports: manyPorts }),
-        ...slices('web', ['pod-b'], {
-          ports: manyPorts.map(({ name, port }) => ({ name, port: port + 2000 })),
-        }),
-      ),
-      ...[0, 1000, 1999].map((n) =>
-        connect('client', at(vip, 1000 + n), answered({ [`pod-b:${3000 + n}`]: 'node' }), {
-          connections: 1,
-        }),
-      ),
-      connect('client', at(vip, 3000), unknownPort),
-    ],
-  },
-  {
-    name: 'Of a Service with more ports than one Service gets, the first are served',
-    covers: ['5.1'],
-    settings: {
-      ...standard,
-      serviceLimits: { frontends: 2 },
-    },
-    steps: [
+    ...storyOf('Of a Service with more ports than one Service gets, the first are served', '5.1', [
       apply(service('web', { ports: named(80, 81, 82) }), ...slices('web', ['pod-a'], behindNamed)),
       connect('client', at(vip, 80), answered({ 'pod-a': 'node' })),
       connect('client', at(vip, 81), answered({ 'pod-a': 'node' })),
@@ -229,7 +207,11 @@ const large: readonly Story[] = [
       connect('client', at(vip, 81), answered({ 'pod-a': 'node' })),
       connect('client', at(vip, 82), answered({ 'pod-a': 'node' })),
       connect('pod-b', at(vip, 80), unknownPort),
-    ],
+    ]),
+    settings: {
+      ...standard,
+      serviceLimits: { frontends: 2 },
+    },
   },
   {
     name: 'Services that ask for more than their namespace gets have equal shares, the first ports',
@@ -251,20 +233,16 @@ const large: readonly Story[] = [
       connect('pod-a', at(other, 82), unknownPort),
     ],
   },
-  {
-    name: 'A Service may have 5,000 endpoints',
-    covers: ['5.3'],
-    steps: [
-      apply(
-        service('web'),
-        ...slices('web', ['pod-a']),
-        ...slices('web', manyEndpoints, { suffix: '-many' }),
-      ),
-      connect('client', toVip, reset, { connections: 1 }),
-      apply(...slices('web', ['pod-a', 'pod-b']), ...slices('web', [], { suffix: '-many' })),
-      connect('client', toVip, both),
-    ],
-  },
+  storyOf('A Service may have 5,000 endpoints', '5.3', [
+    apply(
+      service('web'),
+      ...slices('web', ['pod-a']),
+      ...slices('web', manyEndpoints, { suffix: '-many' }),
+    ),
+    connect('client', toVip, reset, { connections: 1 }),
+    apply(...slices('web', ['pod-a', 'pod-b']), ...slices('web', [], { suffix: '-many' })),
+    connect('client', toVip, both),
+  ]),
 ];
 
 export const unusualStories: readonly Story[] = [...hostNetwork, ...invalid, ...names, ...large];
