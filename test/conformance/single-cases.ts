@@ -14,6 +14,10 @@ export interface SingleCase {
   readonly steps: readonly (readonly [ops: readonly KernelOp[], outcome: string])[];
 }
 
+function caseOf(title: string, steps: SingleCase['steps']): SingleCase {
+  return { title, steps };
+}
+
 export const AF = { INET: 2, INET6: 10 } as const;
 const protocols = { tcp: 6, udp: 17, sctp: 132 } as const;
 
@@ -98,38 +102,29 @@ const web = 'tcp 10.96.0.10:80';
 const dns = 'udp [fd96::10]:53';
 
 export const routeCases: readonly SingleCase[] = [
-  {
-    title: 'addresses come and go one by one, and what is refused keeps nothing else back',
-    steps: [
-      [[addLink, addAddresses('vips', '10.0.0.1', '10.0.0.2')], 'applied'],
-      [
-        [addAddresses('vips', '10.0.0.2', '10.0.0.3', '10.0.0.1'), addLink],
-        'partly: EEXIST at 0 entry 0, EEXIST at 0 entry 2',
-      ],
-      [
-        [deleteAddresses('vips', '10.0.0.9', '10.0.0.2'), addAddresses('vips', 'fd00::1')],
-        'partly: EADDRNOTAVAIL at 0 entry 0',
-      ],
-      [[deleteAddresses('vips', '10.0.0.9')], 'EADDRNOTAVAIL at 0 entry 0'],
+  caseOf('addresses come and go one by one, and what is refused keeps nothing else back', [
+    [[addLink, addAddresses('vips', '10.0.0.1', '10.0.0.2')], 'applied'],
+    [
+      [addAddresses('vips', '10.0.0.2', '10.0.0.3', '10.0.0.1'), addLink],
+      'partly: EEXIST at 0 entry 0, EEXIST at 0 entry 2',
     ],
-  },
-  {
-    title: 'a link that is not there has no addresses, and cannot be deleted',
-    steps: [
-      [
-        [addAddresses('vips', '10.0.0.1', '10.0.0.2'), { kind: 'linkDelete', link: 'vips' }],
-        'ENODEV at 0, ENODEV at 1',
-      ],
-      [[{ ...addLink, type: 'no-such-type' }], 'EOPNOTSUPP at 0'],
+    [
+      [deleteAddresses('vips', '10.0.0.9', '10.0.0.2'), addAddresses('vips', 'fd00::1')],
+      'partly: EADDRNOTAVAIL at 0 entry 0',
     ],
-  },
-  {
-    title: 'a link takes its addresses with it',
-    steps: [
-      [[addLink, addAddresses('vips', '10.0.0.1')], 'applied'],
-      [[{ kind: 'linkDelete', link: 'vips' }, addLink], 'applied'],
+    [[deleteAddresses('vips', '10.0.0.9')], 'EADDRNOTAVAIL at 0 entry 0'],
+  ]),
+  caseOf('a link that is not there has no addresses, and cannot be deleted', [
+    [
+      [addAddresses('vips', '10.0.0.1', '10.0.0.2'), { kind: 'linkDelete', link: 'vips' }],
+      'ENODEV at 0, ENODEV at 1',
     ],
-  },
+    [[{ ...addLink, type: 'no-such-type' }], 'EOPNOTSUPP at 0'],
+  ]),
+  caseOf('a link takes its addresses with it', [
+    [[addLink, addAddresses('vips', '10.0.0.1')], 'applied'],
+    [[{ kind: 'linkDelete', link: 'vips' }, addLink], 'applied'],
+  ]),
   {
     title:
       'a run that fails ends the buffer, a failed transaction counts for nothing, a link stays',
@@ -157,120 +152,99 @@ export const routeCases: readonly SingleCase[] = [
 ];
 
 export const ipvsCases: readonly SingleCase[] = [
-  {
-    title: 'virtual services come, change and go with their destinations',
-    steps: [
+  caseOf('virtual services come, change and go with their destinations', [
+    [
       [
-        [
-          addService(web),
-          addDestination(web, '10.244.0.1:8080'),
-          addDestination(web, '10.244.0.2:8080', { weight: 0 }),
-          addService(dns, { scheduler: 'wlc' }),
-          addDestination(dns, '[fd24::1]:53', { weight: 7 }),
-        ],
-        'applied',
+        addService(web),
+        addDestination(web, '10.244.0.1:8080'),
+        addDestination(web, '10.244.0.2:8080', { weight: 0 }),
+        addService(dns, { scheduler: 'wlc' }),
+        addDestination(dns, '[fd24::1]:53', { weight: 7 }),
       ],
+      'applied',
+    ],
+    [
       [
-        [
-          setService(web, {
-            scheduler: 'sh',
-            flags: IP_VS_SVC_F.PERSISTENT | IP_VS_SVC_F.SCHED2,
-            timeoutSeconds: 10_800,
-            prefixLength: 24,
-          }),
-          setDestination(web, '10.244.0.1:8080', { weight: 3, upperThreshold: 9 }),
-          deleteDestination(web, '10.244.0.2:8080'),
-        ],
-        'applied',
+        setService(web, {
+          scheduler: 'sh',
+          flags: IP_VS_SVC_F.PERSISTENT | IP_VS_SVC_F.SCHED2,
+          timeoutSeconds: 10_800,
+          prefixLength: 24,
+        }),
+        setDestination(web, '10.244.0.1:8080', { weight: 3, upperThreshold: 9 }),
+        deleteDestination(web, '10.244.0.2:8080'),
       ],
-      [[deleteService(web), addService(web)], 'applied'],
+      'applied',
     ],
-  },
-  {
-    title: 'what is there already and what is not is told for each op',
-    steps: [
-      [[addService(web), addDestination(web, '10.244.0.1:80')], 'applied'],
+    [[deleteService(web), addService(web)], 'applied'],
+  ]),
+  caseOf('what is there already and what is not is told for each op', [
+    [[addService(web), addDestination(web, '10.244.0.1:80')], 'applied'],
+    [
       [
-        [
-          addService(web),
-          addDestination(web, '10.244.0.1:80', { weight: 2 }),
-          setDestination(web, '10.244.0.2:80'),
-          deleteDestination(web, '10.244.0.2:80'),
-          addDestination(web, '10.244.0.3:80'),
-          setService(dns),
-          deleteService(dns),
-          addDestination(dns, '[fd24::1]:53'),
-          deleteDestination(dns, '[fd24::1]:53'),
-        ],
-        'partly: EEXIST at 0, EEXIST at 1, ENOENT at 2, ENOENT at 3, ' +
-          'ESRCH at 5, ESRCH at 6, ESRCH at 7, ESRCH at 8',
+        addService(web),
+        addDestination(web, '10.244.0.1:80', { weight: 2 }),
+        setDestination(web, '10.244.0.2:80'),
+        deleteDestination(web, '10.244.0.2:80'),
+        addDestination(web, '10.244.0.3:80'),
+        setService(dns),
+        deleteService(dns),
+        addDestination(dns, '[fd24::1]:53'),
+        deleteDestination(dns, '[fd24::1]:53'),
       ],
+      'partly: EEXIST at 0, EEXIST at 1, ENOENT at 2, ENOENT at 3, ' +
+        'ESRCH at 5, ESRCH at 6, ESRCH at 7, ESRCH at 8',
     ],
-  },
-  {
-    title: 'a scheduler that the kernel does not have is refused',
-    steps: [
-      [[addService(web, { scheduler: 'none-such' })], 'ENOENT at 0'],
-      [[addService(web), setService(web, { scheduler: 'none-such' })], 'partly: ENOENT at 1'],
-    ],
-  },
-  {
-    title: 'numbers out of range are refused',
-    steps: [
+  ]),
+  caseOf('a scheduler that the kernel does not have is refused', [
+    [[addService(web, { scheduler: 'none-such' })], 'ENOENT at 0'],
+    [[addService(web), setService(web, { scheduler: 'none-such' })], 'partly: ENOENT at 1'],
+  ]),
+  caseOf('numbers out of range are refused', [
+    [
       [
-        [
-          addService(web),
-          addDestination(web, '10.244.0.1:80', { weight: 0x7fffffff }),
-          addDestination(web, '10.244.0.2:80', { weight: 0x80000000 }),
-          addDestination(web, '10.244.0.3:80', { upperThreshold: 1, lowerThreshold: 2 }),
-          setDestination(web, '10.244.0.1:80', { upperThreshold: 1, lowerThreshold: 2 }),
-        ],
-        'partly: ERANGE at 2, ERANGE at 3, ERANGE at 4',
+        addService(web),
+        addDestination(web, '10.244.0.1:80', { weight: 0x7fffffff }),
+        addDestination(web, '10.244.0.2:80', { weight: 0x80000000 }),
+        addDestination(web, '10.244.0.3:80', { upperThreshold: 1, lowerThreshold: 2 }),
+        setDestination(web, '10.244.0.1:80', { upperThreshold: 1, lowerThreshold: 2 }),
       ],
-      [[addService(dns, { prefixLength: 0 })], 'EINVAL at 0'],
+      'partly: ERANGE at 2, ERANGE at 3, ERANGE at 4',
     ],
-  },
-  {
-    title: 'a destination must be a unicast address, and of the family unless it is tunnelled to',
-    steps: [
+    [[addService(dns, { prefixLength: 0 })], 'EINVAL at 0'],
+  ]),
+  caseOf('a destination must be a unicast address, and of the family unless it is tunnelled to', [
+    [
       [
-        [
-          addService(web),
-          addService(dns),
-          addDestination(web, '224.0.0.1:80'),
-          addDestination(web, '0.0.0.0:80'),
-          addDestination(dns, '[ff02::1]:53'),
-          addDestination(dns, '[fe80::1]:53'),
-          addDestination(web, '[fd24::1]:80'),
-          addDestination(web, '[fd24::2]:80', { forwarding: IP_VS_CONN_F.TUNNEL }),
-          addDestination(web, '10.244.0.1:80', { forwarding: IP_VS_CONN_F.DROUTE }),
-        ],
-        'partly: EINVAL at 2, EINVAL at 3, EINVAL at 4, EINVAL at 5, EINVAL at 6',
+        addService(web),
+        addService(dns),
+        addDestination(web, '224.0.0.1:80'),
+        addDestination(web, '0.0.0.0:80'),
+        addDestination(dns, '[ff02::1]:53'),
+        addDestination(dns, '[fe80::1]:53'),
+        addDestination(web, '[fd24::1]:80'),
+        addDestination(web, '[fd24::2]:80', { forwarding: IP_VS_CONN_F.TUNNEL }),
+        addDestination(web, '10.244.0.1:80', { forwarding: IP_VS_CONN_F.DROUTE }),
       ],
+      'partly: EINVAL at 2, EINVAL at 3, EINVAL at 4, EINVAL at 5, EINVAL at 6',
     ],
-  },
-  {
-    title: 'one address and port is as many services as there are protocols',
-    steps: [
+  ]),
+  caseOf('one address and port is as many services as there are protocols', [
+    [
       [
-        [
-          addService('tcp 10.96.0.10:53'),
-          addService('udp 10.96.0.10:53', { flags: IP_VS_SVC_F.ONEPACKET }),
-          addService('sctp 10.96.0.10:53'),
-          addDestination('udp 10.96.0.10:53', '10.244.0.1:53'),
-          deleteService('tcp 10.96.0.10:53'),
-        ],
-        'applied',
+        addService('tcp 10.96.0.10:53'),
+        addService('udp 10.96.0.10:53', { flags: IP_VS_SVC_F.ONEPACKET }),
+        addService('sctp 10.96.0.10:53'),
+        addDestination('udp 10.96.0.10:53', '10.244.0.1:53'),
+        deleteService('tcp 10.96.0.10:53'),
       ],
+      'applied',
     ],
-  },
-  {
-    title: 'timeouts that are zero stay as they are',
-    steps: [
-      [[{ kind: 'ipvsTimeoutsSet', tcpSeconds: 700, tcpFinSeconds: 0, udpSeconds: 30 }], 'applied'],
-      [[{ kind: 'ipvsTimeoutsSet', tcpSeconds: 0, tcpFinSeconds: 9, udpSeconds: 0 }], 'applied'],
-    ],
-  },
+  ]),
+  caseOf('timeouts that are zero stay as they are', [
+    [[{ kind: 'ipvsTimeoutsSet', tcpSeconds: 700, tcpFinSeconds: 0, udpSeconds: 30 }], 'applied'],
+    [[{ kind: 'ipvsTimeoutsSet', tcpSeconds: 0, tcpFinSeconds: 9, udpSeconds: 0 }], 'applied'],
+  ]),
 ];
 
 /** The outcomes of the steps, and the state of the kernel after each of them. */

@@ -61,9 +61,8 @@ export const guardedPort = 8091;
 export const guardedIP = clusterIp(134).IPv4;
 export const takenIP = clusterIp(135).IPv4;
 
-export const situations: readonly Situation[] = [
-  {
-    name: 'nothing is wrong',
+const byName: Readonly<Record<string, Omit<Situation, 'name'>>> = {
+  'nothing is wrong': {
     number: 101,
     objects: one(101, ['pod-a']),
     ask: ['service', 'check', 'default/S'],
@@ -71,32 +70,28 @@ export const situations: readonly Situation[] = [
     code: 0,
     meets: ['answered'],
   },
-  {
-    name: 'nothing listens at a numeric targetPort',
+  'nothing listens at a numeric targetPort': {
     number: 102,
     objects: one(102, ['pod-a'], {}, silentPort),
     ask: ['service', 'check', 'default/S'],
     cause: /10\.244\.1\.2:8090 +endpoint +node +yes +refused +\S+ +nothing listens there/,
     meets: ['reset'],
   },
-  {
-    name: 'nothing listens, and a packet is followed',
+  'nothing listens, and a packet is followed': {
     number: 103,
     objects: one(103, ['pod-a'], {}, silentPort),
     ask: ['trace', 'default/S:80', '--from=node'],
     cause: 'It was refused by 10.244.1.2:8090: nothing listens there.',
     meets: ['reset'],
   },
-  {
-    name: 'nothing listens, and packets are counted by endpoint',
+  'nothing listens, and packets are counted by endpoint': {
     number: 104,
     objects: one(104, ['pod-a'], {}, silentPort),
     ask: ['trace', 'default/S:80', '--from=node', '-c', '3'],
     cause: /3 of 3 packets failed\n\n.*\n10\.244\.1\.2:8090 +3 +3 +0\n$/,
     meets: ['reset'],
   },
-  {
-    name: 'the selector is too wide: one of two does not listen',
+  'the selector is too wide: one of two does not listen': {
     number: 105,
     objects: one(105, ['pod-a', 'pod-b']),
     ask: ['service', 'check', 'default/S'],
@@ -105,8 +100,7 @@ export const situations: readonly Situation[] = [
     from: 'client',
     meets: ['answered', 'reset'],
   },
-  {
-    name: 'clients speak another protocol',
+  'clients speak another protocol': {
     number: 106,
     objects: one(106, ['pod-a'], { ports: [{ port: 80, protocol: 'UDP' }] }, [
       { port: 8080, protocol: 'UDP' },
@@ -115,8 +109,7 @@ export const situations: readonly Situation[] = [
     cause: 'is the ClusterIP of default/s-106, which has 80/UDP, not 80/TCP',
     meets: ['reset', 'unreachable'],
   },
-  {
-    name: 'nothing listens for datagrams',
+  'nothing listens for datagrams': {
     number: 107,
     objects: one(107, ['pod-a'], { ports: [{ port: 80, protocol: 'UDP' }] }, [
       { port: 8090, protocol: 'UDP' },
@@ -126,8 +119,7 @@ export const situations: readonly Situation[] = [
     protocol: 'UDP',
     meets: ['unreachable'],
   },
-  {
-    name: 'it is published although its program is dead',
+  'it is published although its program is dead': {
     number: 115,
     objects: one(115, ['pod-b'], { spec: { publishNotReadyAddresses: true } }),
     ask: ['service', 'check', 'S'],
@@ -135,56 +127,49 @@ export const situations: readonly Situation[] = [
     from: 'client',
     meets: ['reset'],
   },
-  {
-    name: 'the route to the endpoint is a blackhole',
+  'the route to the endpoint is a blackhole': {
     number: 116,
     objects: one(116, [{ at: blackhole }]),
     ask: ['explain', 'default/S:80'],
     cause: 'Packets do not get to endpoint 10.244.9.9: its route is a blackhole',
     meets: ['timeout'],
   },
-  {
-    name: 'the route to the endpoint is a blackhole, and it is tried',
+  'the route to the endpoint is a blackhole, and it is tried': {
     number: 117,
     objects: one(117, [{ at: blackhole }]),
     ask: ['service', 'check', 'default/S'],
     cause: /10\.244\.9\.9:8080 +endpoint +yes +blackhole/,
     meets: ['timeout'],
   },
-  {
-    name: 'the route to the endpoint is forbidden',
+  'the route to the endpoint is forbidden': {
     number: 118,
     objects: one(118, [{ at: prohibited }]),
     ask: ['service', 'check', 'default/S'],
     cause: /10\.244\.9\.10:8080 +endpoint +yes +prohibited/,
     meets: ['unreachable', 'timeout'],
   },
-  {
-    name: 'no controller makes EndpointSlices',
+  'no controller makes EndpointSlices': {
     number: 127,
     objects: [service('s-127', { clusterIp: v4(127) })],
     ask: ['service', 'check', 'default/S'],
     cause: /10\.96\.0\.127:80 +clusterIP +refused +\S+ +it is rejected here: see Problem/,
     meets: ['reset', 'unreachable'],
   },
-  {
-    name: 'a firewall of others drops packets to the endpoint',
+  'a firewall of others drops packets to the endpoint': {
     number: 128,
     objects: one(128, ['pod-a'], {}, [{ port: guardedPort }]),
     ask: ['trace', 'default/S:80', '--from=node'],
     cause: /dropped by rule \d+ of chain inet guard out/,
     meets: ['timeout'],
   },
-  {
-    name: 'a firewall of others drops packets, and the endpoint is tried',
+  'a firewall of others drops packets, and the endpoint is tried': {
     number: 129,
     objects: one(129, ['pod-a'], {}, [{ port: guardedPort }]),
     ask: ['service', 'check', 'default/S', '--timeout=500ms'],
     cause: /10\.244\.1\.2:8091 +endpoint +node +yes +timeout +\S+ +its address answers at /,
     meets: ['timeout'],
   },
-  {
-    name: 'no machine has the address of the endpoint',
+  'no machine has the address of the endpoint': {
     number: 131,
     objects: one(131, [{ at: nowhere, nodeName: 'node' }]),
     ask: ['service', 'check', 'default/S', '--timeout=500ms'],
@@ -192,8 +177,7 @@ export const situations: readonly Situation[] = [
       /10\.244\.1\.77:8080 +endpoint +node +yes +timeout +\S+ +no machine has its address on cni0/,
     meets: ['timeout', 'unreachable'],
   },
-  {
-    name: 'a foreign firewall drops packets to the endpoint, before a client has sent one',
+  'a foreign firewall drops packets to the endpoint, before a client has sent one': {
     number: 133,
     objects: one(136, ['pod-a'], {}, [{ port: guardedPort }]),
     ask: ['service', 'show', 'default/s-136'],
@@ -202,24 +186,21 @@ export const situations: readonly Situation[] = [
     to: { address: clusterIp(136).IPv4, port: 80 },
     meets: ['timeout'],
   },
-  {
-    name: 'a firewall of others drops packets to the ClusterIP, by a set of ports',
+  'a firewall of others drops packets to the ClusterIP, by a set of ports': {
     number: 134,
     objects: one(134, ['pod-a']),
     ask: ['explain', 'IP:80'],
     cause: `drops packets of pods, and from outside, to ${guardedIP}:80/TCP: rule`,
     meets: ['timeout'],
   },
-  {
-    name: 'a rule of others takes connections to the ClusterIP to itself',
+  'a rule of others takes connections to the ClusterIP to itself': {
     number: 135,
     objects: one(135, ['pod-a']),
     ask: ['problems'],
     cause: `redirects packets of pods, and from outside, to ${takenIP}:80/TCP: rule`,
     meets: ['reset'],
   },
-  {
-    name: 'the route to the endpoint is a blackhole, and all problems are listed',
+  'the route to the endpoint is a blackhole, and all problems are listed': {
     number: 137,
     objects: one(137, [{ at: blackhole }]),
     ask: ['problems'],
@@ -227,15 +208,13 @@ export const situations: readonly Situation[] = [
       /s-137 +no route +Packets do not get to endpoint 10\.244\.9\.9: its route is a blackhole/,
     meets: ['timeout'],
   },
-  {
-    name: 'the route to the endpoint is forbidden, and its Service is shown',
+  'the route to the endpoint is forbidden, and its Service is shown': {
     number: 138,
     objects: one(138, [{ at: prohibited }]),
     cause: 'Packets do not get to endpoint 10.244.9.10: its route is "prohibit"',
     meets: ['unreachable', 'timeout'],
   },
-  {
-    name: 'nothing is wrong, and each frontend is tried',
+  'nothing is wrong, and each frontend is tried': {
     number: 139,
     objects: one(139, ['pod-a'], {
       ...{ vips: [{ IPv4: lbVip(9).IPv4 }], externalIps: [{ IPv4: externalIp(9).IPv4 }] },
@@ -254,32 +233,28 @@ export const situations: readonly Situation[] = [
     code: 0,
     meets: ['answered'],
   },
-  {
-    name: 'large packets to one of two endpoints are lost',
+  'large packets to one of two endpoints are lost': {
     number: 140,
     objects: one(140, ['pod-c'], {}, [{ port: narrowPort }]),
     ask: ['service', 'check', 'default/S', '--size=1400', '--timeout=700ms'],
     cause: /endpoint +node2 +yes +too large .* 1400 bytes do not arrive: the MTU/,
     meets: ['answered'],
   },
-  {
-    name: 'a program of the node accepts no connections',
+  'a program of the node accepts no connections': {
     number: 141,
     objects: one(141, [{ at: NODE_IP, nodeName: 'node' }], {}, [{ port: crowdedPort }]),
     ask: ['service', 'check', 'default/S', '--timeout=700ms'],
     cause: /endpoint +node +yes +timeout +\S+ +its accept queue is full: \d connections wait/,
     meets: ['timeout'],
   },
-  {
-    name: 'the next machine on the way to the endpoint is gone',
+  'the next machine on the way to the endpoint is gone': {
     number: 142,
     objects: one(142, [{ at: behindNobody, nodeName: 'node2' }]),
     ask: ['service', 'check', 'default/S', '--timeout=700ms'],
     cause: `its next hop ${nobody} does not answer on`,
     meets: ['timeout', 'unreachable'],
   },
-  {
-    name: 'one of two servers of datagrams is silent',
+  'one of two servers of datagrams is silent': {
     number: 143,
     objects: one(143, ['pod-b', 'pod-a'], { ports: [{ port: 53, protocol: 'UDP' }] }, [
       { port: narrowPort, protocol: 'UDP' },
@@ -292,4 +267,6 @@ export const situations: readonly Situation[] = [
     from: 'client',
     meets: ['answered', 'timeout'],
   },
-];
+};
+
+export const situations = Object.entries(byName).map(([name, it]): Situation => ({ name, ...it }));

@@ -104,23 +104,22 @@ function conditioned(conditions: string): string {
 const ranged = web('', 'annotations: { fairlead.io/port-range: 80-90 }');
 
 /** The destination is 10.96.0.1:80 where a cluster names none. */
-type Described = Omit<BrokenCluster, 'to'> & Partial<Pick<BrokenCluster, 'to'>>;
+type Described = Omit<BrokenCluster, 'name' | 'to'> & Partial<Pick<BrokenCluster, 'to'>>;
 
-export function described(...clusters: readonly Described[]): readonly BrokenCluster[] {
-  return clusters.map((cluster) => ({ to: '10.96.0.1:80', ...cluster }));
+/** By name. */
+export function described(clusters: Readonly<Record<string, Described>>): readonly BrokenCluster[] {
+  return Object.entries(clusters).map(([name, it]) => ({ name, to: '10.96.0.1:80', ...it }));
 }
 
-export const brokenClusters = described(
-  {
-    name: 'nothing is wrong',
+export const brokenClusters = described({
+  'nothing is wrong': {
     manifests: web() + endpoints(here) + node,
     flags: pods,
     outcome: 'endpoint',
     cause: 'It is not masqueraded: the client is in 10.244.0.0/16.',
     object: 'map ip fairlead services { 10.96.0.1 . tcp . 80 : goto cluster-2-',
   },
-  {
-    name: 'the port of the slice has another name',
+  'the port of the slice has another name': {
     manifests: web() + endpoints(here, '{ name: web, port: 8080 }') + node,
     reasons: ['port_name'],
     outcome: 'rejected',
@@ -129,16 +128,14 @@ export const brokenClusters = described(
       'targetPort may name a port that no container has.',
     object: 'map ip fairlead no-endpoint-services { 10.96.0.1 . tcp . 80 : goto reject-chain }',
   },
-  {
-    name: 'the selector matches nothing',
+  'the selector matches nothing': {
     manifests: web() + endpoints('  []') + node,
     reasons: ['no_endpoints'],
     to: 'default/web:http',
     outcome: 'rejected',
     cause: 'Its EndpointSlices name no endpoint: its selector matches no pod.',
   },
-  {
-    name: 'no controller makes EndpointSlices',
+  'no controller makes EndpointSlices': {
     manifests: web() + node,
     reasons: ['no_slices'],
     to: 'default/web:80',
@@ -147,8 +144,7 @@ export const brokenClusters = described(
       'No EndpointSlice belongs to it, although it has a selector: kube-controller-manager has made ' +
       'none with the label kubernetes.io/service-name: web.',
   },
-  {
-    name: 'an endpoint is the ClusterIP of another Service',
+  'an endpoint is the ClusterIP of another Service': {
     manifests:
       web() +
       web()
@@ -163,15 +159,13 @@ export const brokenClusters = described(
     cause:
       'Endpoint 10.96.0.2 is not a pod: it is the ClusterIP of default/target, in ServiceCIDR 10.96.0.0/16.',
   },
-  {
-    name: 'an endpoint lies in a ServiceCIDR',
+  'an endpoint lies in a ServiceCIDR': {
     manifests: web() + endpoints(here.replace('10.244.0.5', '10.96.7.7')) + node,
     reasons: ['service_address'],
     outcome: 'endpoint',
     cause: 'Endpoint 10.96.7.7 is not a pod: it is in ServiceCIDR 10.96.0.0/16.',
   },
-  {
-    name: 'endpoints name no node, and the policy is Local',
+  'endpoints name no node, and the policy is Local': {
     manifests:
       web('externalTrafficPolicy: Local') +
       endpoints(here.replace('nodeName: node-a, ', '')) +
@@ -183,8 +177,7 @@ export const brokenClusters = described(
     cause:
       '1 of 1 endpoint names no node (nodeName): no node counts it as its own, and externalTrafficPolicy is Local.',
   },
-  {
-    name: 'all EndpointSlices are of the other family',
+  'all EndpointSlices are of the other family': {
     manifests:
       web() +
       endpoints(here.replace('10.244.0.5', 'fd00::5')).replace(
@@ -196,8 +189,7 @@ export const brokenClusters = described(
     outcome: 'rejected',
     cause: 'It has no endpoint of IPv4: all its EndpointSlices are of IPv6.',
   },
-  {
-    name: 'policy Local has no endpoint on this node',
+  'policy Local has no endpoint on this node': {
     manifests: web('externalTrafficPolicy: Local') + endpoints(there) + node,
     reasons: ['no_local_endpoints'],
     to: '192.168.7.7:30080',
@@ -208,16 +200,14 @@ export const brokenClusters = described(
       '1 of 1 endpoint is left out: it is on another node.',
     object: 'map ip fairlead no-endpoint-nodeports { tcp . 30080 : drop }',
   },
-  {
-    name: 'internal policy Local has no endpoint on this node',
+  'internal policy Local has no endpoint on this node': {
     manifests: web('internalTrafficPolicy: Local') + endpoints(there) + node,
     reasons: ['no_local_endpoints'],
     outcome: 'dropped',
     cause: 'internalTrafficPolicy is Local',
     object: 'map ip fairlead no-endpoint-services { 10.96.0.1 . tcp . 80 : drop }',
   },
-  {
-    name: 'source ranges leave the client out',
+  'source ranges leave the client out': {
     manifests: web('loadBalancerSourceRanges: [198.51.100.0/24]') + endpoints(there) + node,
     to: '203.0.113.80:80',
     from: '203.0.113.9',
@@ -226,8 +216,7 @@ export const brokenClusters = described(
       'The client 203.0.113.9 is dropped: it is in none of loadBalancerSourceRanges (198.51.100.0/24)',
     object: 'map ip fairlead firewall-ips { 203.0.113.80 . tcp . 80 : goto firewall-',
   },
-  {
-    name: 'source ranges leave the client of a node port out',
+  'source ranges leave the client of a node port out': {
     manifests:
       web(
         'loadBalancerSourceRanges: [198.51.100.0/24]',
@@ -242,8 +231,7 @@ export const brokenClusters = described(
       'The client 203.0.113.9 is dropped: it is in none of loadBalancerSourceRanges (198.51.100.0/24)',
     object: 'map ip fairlead firewall-nodeports { tcp . 30080 : jump firewall-',
   },
-  {
-    name: 'another Service has the address',
+  'another Service has the address': {
     manifests:
       web().replace('uid: u', 'uid: u, creationTimestamp: "2026-01-02T00:00:00Z"') +
       web().replaceAll('name: web', 'name: old').replace('nodePort: 30080', '') +
@@ -254,30 +242,26 @@ export const brokenClusters = described(
     outcome: 'rejected',
     cause: 'default/web asks for 10.96.0.1:80/TCP, but default/old has it: its claim is better.',
   },
-  {
-    name: 'the Service is headless',
+  'the Service is headless': {
     manifests: web().replace('clusterIP: 10.96.0.1', 'clusterIP: None') + endpoints(here) + node,
     to: 'default/web:80',
     outcome: 'refused',
     cause: 'it is headless: DNS gives the addresses of its endpoints',
   },
-  {
-    name: 'the Service is of type ExternalName',
+  'the Service is of type ExternalName': {
     manifests: web().replace('LoadBalancer', 'ExternalName\n  externalName: db.example') + node,
     to: 'default/web:80',
     outcome: 'refused',
     cause: 'it is of type ExternalName: only DNS knows it, as "db.example"',
   },
-  {
-    name: "the Service has another proxy's label",
+  "the Service has another proxy's label": {
     manifests: web('', 'labels: { service.kubernetes.io/service-proxy-name: cilium }') + node,
     outcome: 'nobody',
     cause:
       'it is of default/web, which is not served here: its label ' +
       'service.kubernetes.io/service-proxy-name gives it to the proxy "cilium"',
   },
-  {
-    name: 'the address does not accept node ports',
+  'the address does not accept node ports': {
     manifests: web() + endpoints(here) + node,
     flags: ['--nodeport-addresses=192.168.8.0/24'],
     to: '192.168.7.7:30080',
@@ -285,31 +269,27 @@ export const brokenClusters = described(
     outcome: 'nobody',
     cause: '30080 is the node port of default/web:http, but 192.168.7.7 is not among the addresses',
   },
-  {
-    name: 'no endpoint is ready',
+  'no endpoint is ready': {
     manifests: web() + endpoints(conditioned('ready: false')) + node,
     reasons: ['not_ready'],
     outcome: 'rejected',
     cause: 'Its only endpoint is not ready.',
   },
-  {
-    name: 'the protocol is another one',
+  'the protocol is another one': {
     manifests: web() + endpoints(here) + node,
     to: '10.96.0.1:80/UDP',
     outcome: 'nobody',
     cause: '10.96.0.1 is the ClusterIP of default/web, which has http 80/TCP, not 80/UDP',
     object: 'set ip fairlead cluster-ips',
   },
-  {
-    name: 'the port is another one',
+  'the port is another one': {
     manifests: web() + endpoints(here) + node,
     to: '10.96.0.1:8080',
     outcome: 'nobody',
     cause: '10.96.0.1 is the ClusterIP of default/web, which has http 80/TCP, not 8080',
     object: 'set ip fairlead cluster-ips',
   },
-  {
-    name: 'the port is in a range',
+  'the port is in a range': {
     manifests: ranged + endpoints(here, '{ name: http, port: 80 }') + node,
     flags: pods,
     to: '10.96.0.1:88',
@@ -317,23 +297,20 @@ export const brokenClusters = described(
     cause: 'Its only endpoint is taken: 10.244.0.5:88.',
     object: 'map ip fairlead ranges { 10.96.0.1 . tcp . 0 : goto ports-80-90-range-cluster-2-',
   },
-  {
-    name: 'the port is behind a range',
+  'the port is behind a range': {
     manifests: ranged + endpoints(here, '{ name: http, port: 80 }') + node,
     to: '10.96.0.1:91',
     outcome: 'nobody',
     cause: 'which has http 80/TCP, not 91',
   },
-  {
-    name: 'a range has no endpoint',
+  'a range has no endpoint': {
     manifests: ranged + endpoints('  []') + node,
     to: '10.96.0.1:88',
     reasons: ['no_endpoints'],
     outcome: 'rejected',
     cause: 'The packet is rejected.',
   },
-  {
-    name: 'a range has another targetPort',
+  'a range has another targetPort': {
     manifests: ranged + endpoints(here) + node,
     to: '10.96.0.1:88',
     ask: ['problems'],
@@ -341,8 +318,7 @@ export const brokenClusters = described(
     outcome: 'nobody',
     cause: 'its targetPort is 8080, and the range keeps ports: both must be 80',
   },
-  {
-    name: 'a range begins with no port of the Service',
+  'a range begins with no port of the Service': {
     manifests: ranged.replace('80-', '70-') + endpoints(here, '{ name: http, port: 80 }') + node,
     to: '10.96.0.1:88',
     ask: ['problems'],
@@ -350,23 +326,20 @@ export const brokenClusters = described(
     outcome: 'nobody',
     cause: 'the first a port of the Service',
   },
-  {
-    name: 'the ClusterIP is not allocated',
+  'the ClusterIP is not allocated': {
     manifests: web() + endpoints(here) + node,
     to: '10.96.3.3:80',
     outcome: 'nobody',
     cause: 'it is not allocated in ServiceCIDR 10.96.0.0/16',
     object: 'set ip fairlead service-cidrs',
   },
-  {
-    name: 'a ServiceCIDR is missing',
+  'a ServiceCIDR is missing': {
     manifests: web() + endpoints(here) + node.slice(0, node.indexOf('---')),
     to: '10.96.3.3:80',
     outcome: 'nobody',
     cause: 'no ServiceCIDR is known to which it could belong',
   },
-  {
-    name: 'an endpoint reaches itself',
+  'an endpoint reaches itself': {
     manifests: web() + endpoints(here) + node,
     flags: pods,
     from: '10.244.0.5',
@@ -374,21 +347,18 @@ export const brokenClusters = described(
     cause: 'If the endpoint is the client itself, it is masqueraded, so that it can answer.',
     object: 'set ip fairlead hairpin',
   },
-  {
-    name: 'hints leave a zone out',
+  'hints leave a zone out': {
     manifests: web() + endpoints(hinted) + node,
     outcome: 'endpoint',
     cause: '1 of 2 endpoints is left out: it is hinted for other zones.',
   },
-  {
-    name: 'only endpoints are left that terminate',
+  'only endpoints are left that terminate': {
     manifests:
       web() + endpoints(conditioned('ready: false, serving: true, terminating: true')) + node,
     outcome: 'endpoint',
     cause: 'Where none is ready, endpoints are used that terminate and still serve.',
   },
-  {
-    name: 'connection tracking leads to an endpoint that has gone',
+  'connection tracking leads to an endpoint that has gone': {
     manifests: web() + endpoints(here) + node,
     conntrack: {
       protocol: 'TCP',
@@ -402,8 +372,7 @@ export const brokenClusters = described(
       'Connection tracking has 1 connection to 10.96.0.1:80/TCP that leads to none of its endpoints ' +
       '(10.244.0.9 to 10.244.9.9:8080), by an earlier state of it or by a rule of another program',
   },
-  {
-    name: 'a chain of others drops what is forwarded',
+  'a chain of others drops what is forwarded': {
     manifests: web() + endpoints(here) + node,
     kernel: async (kernel) => {
       const filter = new RecordWriter(nftOps);
@@ -421,16 +390,14 @@ export const brokenClusters = described(
     cause:
       'Chain inet guard forward of another program drops packets that this node forwards to endpoint 10.244.0.5:8080/TCP, because none of its rules accepts them.',
   },
-  {
-    name: 'the node does not forward',
+  'the node does not forward': {
     manifests: web() + endpoints(here) + node,
     host: { '/proc/sys/net/ipv4/ip_forward': '0' },
     says: 'net.ipv4.ip_forward is 0: the node forwards no packets',
     outcome: 'endpoint',
     cause: 'net.ipv4.ip_forward is 0: the node forwards no packets of pods to endpoints.',
   },
-  {
-    name: 'the kernel refuses a Service',
+  'the kernel refuses a Service': {
     manifests: web() + endpoints(here) + node,
     kernel: (kernel) => {
       kernel.failNext({ code: 'ENOSPC', forKey: '10.96.0.1', times: Number.POSITIVE_INFINITY });
@@ -439,8 +406,7 @@ export const brokenClusters = described(
     outcome: 'nobody',
     cause: 'The kernel refuses default/web:http (tried once): ',
   },
-  {
-    name: 'session affinity keeps a client at one endpoint',
+  'session affinity keeps a client at one endpoint': {
     manifests: web('sessionAffinity: ClientIP') + endpoints(`${here}\n${there}`) + node,
     later: (kernel) => {
       const client = { saddr: '10.244.0.9', iif: 'cni0', nodeAddresses: ['192.168.7.7'] };
@@ -451,8 +417,7 @@ export const brokenClusters = described(
     cause: 'Session affinity: 10.244.0.9 gets 10.244.1.6:8080, which it had within 10800 s.',
     object: 'map ip fairlead affinity-default/web/tcp/http',
   },
-  {
-    name: 'the operator does not allow an external IP',
+  'the operator does not allow an external IP': {
     manifests: web('externalIPs: [198.51.100.7]') + endpoints(here) + node,
     flags: ['--external-ip-cidrs=192.0.2.0/24'],
     to: '198.51.100.7:80',
@@ -461,4 +426,4 @@ export const brokenClusters = described(
       'default/web asks for it and does not get it: external IP 198.51.100.7 is not served: ' +
       'no block of --external-ip-cidrs holds it',
   },
-);
+});

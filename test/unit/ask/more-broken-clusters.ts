@@ -27,16 +27,14 @@ const noZone = node.replace('labels: { topology.kubernetes.io/zone: zone-a }', '
 const pending = web().replace(/^status: .*$/m, 'status: {}');
 const manyIPs = Array.from({ length: 12 }, (_, i) => `198.51.100.${i + 1}`);
 
-const more = described(
-  {
-    name: 'the slice names hosts',
+const more = described({
+  'the slice names hosts': {
     manifests: web() + endpoints('  - { addresses: [a.b] }').replace('IPv4', 'FQDN') + node,
     reasons: ['unused_slices'],
     outcome: 'rejected',
     cause: 'its addressType is FQDN, and a proxy needs addresses',
   },
-  {
-    name: 'the label of the slice is mistyped',
+  'the label of the slice is mistyped': {
     manifests:
       web() +
       endpoints(here).replace('kubernetes.io/service-name', 'kubernetes.io/servce-name') +
@@ -45,15 +43,13 @@ const more = described(
     outcome: 'rejected',
     cause: 'its label is "kubernetes.io/servce-name" instead of "kubernetes.io/service-name"',
   },
-  {
-    name: 'the label of the slice names no Service',
+  'the label of the slice names no Service': {
     manifests: web() + endpoints(here).replace('service-name: web', 'service-name: wbe') + node,
     reasons: ['no_slices'],
     outcome: 'rejected',
     cause: 'EndpointSlice default/web-1 is of default/wbe, which is no Service here',
   },
-  {
-    name: 'the slice is of a headless Service',
+  'the slice is of a headless Service': {
     manifests:
       web() +
       endpoints(here).replace('labels: { ', "labels: { service.kubernetes.io/headless: '', ") +
@@ -62,8 +58,7 @@ const more = described(
     outcome: 'rejected',
     cause: 'No EndpointSlice belongs to it',
   },
-  {
-    name: 'the Service is of IPv6, and its slice of IPv4',
+  'the Service is of IPv6, and its slice of IPv4': {
     manifests: web().replace('10.96.0.1', 'fd00:96::1') + endpoints(here) + node,
     to: '[fd00:96::1]:80',
     from: 'fd00:244::9',
@@ -71,16 +66,14 @@ const more = described(
     outcome: 'rejected',
     cause: 'It has no endpoint of IPv6: all its EndpointSlices are of IPv4.',
   },
-  {
-    name: 'no load balancer has come',
+  'no load balancer has come': {
     manifests: pending + endpoints(here) + node,
     ask: show,
     reasons: ['no_load_balancer'],
     outcome: 'endpoint',
     cause: 'no load balancer has given it one (the cluster has none, or it has not come to it yet)',
   },
-  {
-    name: 'no controller serves its class of load balancers',
+  'no controller serves its class of load balancers': {
     manifests:
       pending.replace('type: Load', 'loadBalancerClass: a.b/c\n  type: Load') +
       endpoints(here) +
@@ -90,15 +83,13 @@ const more = described(
     outcome: 'endpoint',
     cause: 'no load balancer of class "a.b/c" has given it one',
   },
-  {
-    name: 'the load balancer has a name alone',
+  'the load balancer has a name alone': {
     manifests:
       web().replace('{ ip: 203.0.113.80 }', '{ hostname: lb.example }') + endpoints(here) + node,
     outcome: 'endpoint',
     cause: 'Its only endpoint is taken: 10.244.0.5:8080.',
   },
-  {
-    name: 'the load balancer proxies itself',
+  'the load balancer proxies itself': {
     manifests:
       web().replace('{ ip: 203.0.113.80 }', '{ ip: 203.0.113.80, ipMode: Proxy }') +
       endpoints(here) +
@@ -108,8 +99,7 @@ const more = described(
     outcome: 'nobody',
     cause: 'No Service has 203.0.113.80:80',
   },
-  {
-    name: 'the route to the endpoint is a blackhole',
+  'the route to the endpoint is a blackhole': {
     manifests: web() + endpoints(there) + node,
     routes: { '10.244.1.6': 'blackhole' },
     reasons: ['no_route'],
@@ -117,32 +107,28 @@ const more = described(
     cause:
       'Packets do not get to endpoint 10.244.1.6: its route is a blackhole (ip route get 10.244.1.6).',
   },
-  {
-    name: 'there is no route to the endpoint',
+  'there is no route to the endpoint': {
     manifests: web() + endpoints(there) + node,
     routes: { '10.244.1.6': 'no_route' },
     reasons: ['no_route'],
     outcome: 'endpoint',
     cause: 'Packets do not get to endpoint 10.244.1.6: this node has no route to it',
   },
-  {
-    name: 'the route to one of two endpoints is forbidden',
+  'the route to one of two endpoints is forbidden': {
     manifests: web() + endpoints(`${here}\n${there}`) + node,
     routes: { '10.244.1.6': 'prohibited' },
     reasons: ['no_route'],
     outcome: 'endpoint',
     cause: 'Packets do not get to endpoint 10.244.1.6: its route is "prohibit"',
   },
-  {
-    name: 'the route to the endpoint is unreachable',
+  'the route to the endpoint is unreachable': {
     manifests: web() + endpoints(there) + node,
     routes: { '10.244.1.6': 'unreachable' },
     reasons: ['no_route'],
     outcome: 'endpoint',
     cause: 'Packets do not get to endpoint 10.244.1.6: its route is "unreachable"',
   },
-  {
-    name: 'an endpoint is another Service, and no ServiceCIDR is known',
+  'an endpoint is another Service, and no ServiceCIDR is known': {
     manifests:
       other('target') +
       web() +
@@ -152,8 +138,7 @@ const more = described(
     outcome: 'endpoint',
     cause: 'Endpoint 10.96.0.2 is not a pod: it is an address of default/target (port 80).',
   },
-  {
-    name: 'clients speak TCP, and the Service is of UDP',
+  'clients speak TCP, and the Service is of UDP': {
     manifests:
       web().replace('name: http,', 'name: http, protocol: UDP,') +
       endpoints(here, '{ name: http, protocol: UDP, port: 8080 }') +
@@ -162,15 +147,13 @@ const more = described(
     outcome: 'nobody',
     cause: '10.96.0.1 is the ClusterIP of default/web, which has http 80/UDP, not 80/TCP',
   },
-  {
-    name: 'the port of the slice has another protocol',
+  'the port of the slice has another protocol': {
     manifests: web() + endpoints(here, '{ name: http, protocol: UDP, port: 8080 }') + node,
     reasons: ['port_name'],
     outcome: 'rejected',
     cause: 'has a port named "http" for TCP, they have "http" (8080/UDP): the protocols differ.',
   },
-  {
-    name: 'the ports of two slices have other names, and the last one came first',
+  'the ports of two slices have other names, and the last one came first': {
     manifests:
       web() +
       endpoints(here, '{ name: b, port: 8080 }').replace('name: web-1', 'name: web-2') +
@@ -180,15 +163,13 @@ const more = described(
     outcome: 'rejected',
     cause: 'has a port named "http" for TCP, they have "a" (8080/TCP), "b" (8080/TCP)',
   },
-  {
-    name: 'the port of the slice has no name',
+  'the port of the slice has no name': {
     manifests: web() + endpoints(here, "{ name: '', port: 8080 }") + node,
     reasons: ['port_name'],
     outcome: 'rejected',
     cause: 'has a port named "http" for TCP, they have "" (8080/TCP)',
   },
-  {
-    name: 'one of two ports is missing in the slice',
+  'one of two ports is missing in the slice': {
     manifests:
       web().replace('ports: [{', 'ports: [{ name: admin, port: 81, targetPort: adm }, {') +
       endpoints(here) +
@@ -198,27 +179,23 @@ const more = described(
     outcome: 'rejected',
     cause: 'has a port named "admin" for TCP, they have "http" (8080/TCP)',
   },
-  {
-    name: 'hints are on one of two endpoints',
+  'hints are on one of two endpoints': {
     manifests: web() + endpoints(`${hinted(here, 'zone-b')}\n${there}`) + node,
     outcome: 'endpoint',
     cause: 'Hints are ignored: a ready endpoint has no hint for a zone.',
   },
-  {
-    name: 'hints are for another zone only',
+  'hints are for another zone only': {
     manifests: web() + endpoints(hinted(here, 'zone-b')) + node,
     outcome: 'endpoint',
     cause: 'Hints are ignored: no ready endpoint is hinted for zone zone-a.',
   },
-  {
-    name: 'the node has no zone for hints',
+  'the node has no zone for hints': {
     manifests: web() + endpoints(hinted(here, 'zone-a')) + noZone,
     says: 'the Node has none, and 1 EndpointSlice with hints for zones',
     outcome: 'endpoint',
     cause: 'Hints are ignored: this node has no label topology.kubernetes.io/zone.',
   },
-  {
-    name: 'an older Service has the external IP',
+  'an older Service has the external IP': {
     manifests:
       aged(web('externalIPs: [198.51.100.7]'), younger) +
       aged(other('elder', 'externalIPs: [198.51.100.7]'), older) +
@@ -229,8 +206,7 @@ const more = described(
     outcome: 'endpoint',
     cause: 'does not get externalIP 198.51.100.7:80, which default/elder holds',
   },
-  {
-    name: 'an older Service has the node port',
+  'an older Service has the node port': {
     manifests:
       aged(web(), younger) +
       aged(other('elder').replace('30081', '30080'), older) +
@@ -241,16 +217,14 @@ const more = described(
     outcome: 'endpoint',
     cause: 'does not get nodePort *:30080, which default/elder holds',
   },
-  {
-    name: 'all of several endpoints are not ready',
+  'all of several endpoints are not ready': {
     manifests:
       web() + endpoints(`${here}\n${there}`.replaceAll('ready: true', 'ready: false')) + node,
     reasons: ['not_ready'],
     outcome: 'rejected',
     cause: 'None of its 2 endpoints is ready.',
   },
-  {
-    name: 'the only endpoint terminates and serves no more',
+  'the only endpoint terminates and serves no more': {
     manifests:
       web() +
       endpoints(here.replace('ready: true', 'ready: false, serving: false, terminating: true')) +
@@ -259,8 +233,7 @@ const more = described(
     outcome: 'rejected',
     cause: 'Its only endpoint is not ready.',
   },
-  {
-    name: 'load balancers see that no endpoint is here',
+  'load balancers see that no endpoint is here': {
     manifests:
       web('externalTrafficPolicy: Local\n  healthCheckNodePort: 31000') + endpoints(there) + node,
     to: '203.0.113.80:80',
@@ -269,8 +242,7 @@ const more = described(
     outcome: 'dropped',
     cause: 'load balancers see that at node port 31000, and send nothing here.',
   },
-  {
-    name: 'endpoints of an internal policy name no node',
+  'endpoints of an internal policy name no node': {
     manifests:
       web('internalTrafficPolicy: Local') +
       endpoints(here.replace('nodeName: node-a, ', '')) +
@@ -279,8 +251,7 @@ const more = described(
     outcome: 'dropped',
     cause: '1 of 1 endpoint is left out: it is on an unknown node: it has no nodeName.',
   },
-  {
-    name: 'it asks for more addresses than one Service gets',
+  'it asks for more addresses than one Service gets': {
     manifests: web(`externalIPs: [${manyIPs.join()}]`) + endpoints(here) + node,
     flags: ['--service-frontends-max=10'],
     ask: show,
@@ -288,28 +259,25 @@ const more = described(
     outcome: 'endpoint',
     cause: 'It asks for too much and gets a part',
   },
-  {
-    name: 'the Service is in another namespace',
+  'the Service is in another namespace': {
     manifests: web() + endpoints(here) + node,
     to: 'shop/web:80',
     outcome: 'refused',
     cause: 'this proxy serves no Service shop/web: there is none of that name',
   },
-  {
-    name: 'the Service has no port of that name',
+  'the Service has no port of that name': {
     manifests: web() + endpoints(here) + node,
     to: 'default/web:https',
     outcome: 'refused',
     cause: 'Service default/web has no port "https": it has http 80/TCP',
   },
-  {
-    name: 'no Service has the node port',
+  'no Service has the node port': {
     manifests: web() + endpoints(here) + node,
     to: '192.168.7.7:31999',
     from: 'outside',
     outcome: 'nobody',
     cause: 'No Service has 192.168.7.7:31999',
   },
-);
+});
 
 export const everyBrokenCluster = [...brokenClusters, ...more];

@@ -35,87 +35,59 @@ const slice = (fields: object) => ({ metadata, addressType: 'IPv4', ports: [], .
 const endpoints = (fields: object) =>
   slice({ endpoints: [{ addresses: ['10.0.0.1'], ...fields }, { addresses: ['10.0.0.2'] }] });
 
-const lists: readonly (readonly [Resource, string, number, Entries])[] = [
-  [
-    'services',
-    'spec.ports',
-    65_536,
-    (count) => {
-      const port = (i: number) => ({ name: `p${i}`, port: (i >> 1) + 1 });
-      const protocols = ['TCP', 'UDP'] as const;
-      return service({ ports: many(count, (i) => ({ ...port(i), protocol: protocols[i % 2] })) });
-    },
-  ],
-  ['services', 'spec.externalIPs', 10_000, (n) => service({ externalIPs: many(n, address) })],
-  [
-    'services',
-    'spec.loadBalancerSourceRanges',
+const port = (i: number) => ({
+  name: `p${i}`,
+  port: (i >> 1) + 1,
+  protocol: ['TCP', 'UDP'][i % 2],
+});
+const block = (i: number) => `${address(i)}/32`;
+const ingress = (i: number) => ({ ip: address(i) });
+const alone = (i: number) => ({ addresses: [address(i)] });
+const name = (i: number) => ({ name: `n${i}` });
+const portOfSlice = (i: number) => ({ ...name(i), port: 1 });
+const internal = (i: number) => ({ type: 'InternalIP', address: address(i) });
+const node = (spec: object, status = {}) => ({ metadata: { name: 'here' }, spec, status });
+
+/** By resource and field: the most that are read, and an object with any number. */
+const mostAndObject: Readonly<Record<string, readonly [most: number, of: Entries]>> = {
+  'services spec.ports': [65_536, (n) => service({ ports: many(n, port) })],
+  'services spec.externalIPs': [10_000, (n) => service({ externalIPs: many(n, address) })],
+  'services spec.loadBalancerSourceRanges': [
     20_000,
-    (n) => service({ loadBalancerSourceRanges: many(n, (i) => `${address(i)}/32`) }),
+    (n) => service({ loadBalancerSourceRanges: many(n, block) }),
   ],
-  [
-    'services',
-    'status.loadBalancer.ingress',
+  'services status.loadBalancer.ingress': [
     10_000,
-    (n) => service({}, { loadBalancer: { ingress: many(n, (i) => ({ ip: address(i) })) } }),
+    (n) => service({}, { loadBalancer: { ingress: many(n, ingress) } }),
   ],
-  ['services', 'spec.clusterIPs', 1000, (n) => service({ clusterIPs: many(n, () => '10.96.0.1') })],
-  ['services', 'spec.ipFamilies', 1000, (n) => service({ ipFamilies: many(n, () => 'IPv4') })],
-  [
-    'endpointslices',
-    'ports',
-    65_536,
-    (n) => slice({ endpoints: [], ports: many(n, (i) => ({ name: `p${i}`, port: 1 })) }),
-  ],
-  [
-    'endpointslices',
-    'endpoints',
-    20_000,
-    (n) => slice({ endpoints: many(n, (i) => ({ addresses: [address(i)] })) }),
-  ],
-  [
-    'endpointslices',
-    'endpoints[0].addresses',
+  'services spec.clusterIPs': [1000, (n) => service({ clusterIPs: many(n, () => '10.96.0.1') })],
+  'services spec.ipFamilies': [1000, (n) => service({ ipFamilies: many(n, () => 'IPv4') })],
+  'endpointslices ports': [65_536, (n) => slice({ ports: many(n, portOfSlice), endpoints: [] })],
+  'endpointslices endpoints': [20_000, (n) => slice({ endpoints: many(n, alone) })],
+  'endpointslices endpoints[0].addresses': [
     1000,
     (n) => endpoints({ addresses: many(n, address) }),
   ],
-  ...(['forZones', 'forNodes'] as const).map(
-    (hints) =>
-      [
-        'endpointslices',
-        `endpoints[0].hints.${hints}`,
-        1000,
-        (n: number) => endpoints({ hints: { [hints]: many(n, (i) => ({ name: `n${i}` })) } }),
-      ] as const,
-  ),
-  [
-    'nodes',
-    'status.addresses',
-    10_000,
-    (n) => ({
-      metadata: { name: 'here' },
-      status: { addresses: many(n, (i) => ({ type: 'InternalIP', address: address(i) })) },
-    }),
-  ],
-  [
-    'nodes',
-    'spec.podCIDRs',
+  'endpointslices endpoints[0].hints.forZones': [
     1000,
-    (n) => ({ metadata: { name: 'here' }, spec: { podCIDRs: many(n, () => '10.0.0.0/8') } }),
+    (n) => endpoints({ hints: { forZones: many(n, name) } }),
   ],
-  [
-    'nodes',
-    'spec.taints',
+  'endpointslices endpoints[0].hints.forNodes': [
     1000,
-    (n) => ({ metadata: { name: 'here' }, spec: { taints: many(n, () => ({ key: 'a' })) } }),
+    (n) => endpoints({ hints: { forNodes: many(n, name) } }),
   ],
-  [
-    'servicecidrs',
-    'spec.cidrs',
+  'nodes status.addresses': [10_000, (n) => node({}, { addresses: many(n, internal) })],
+  'nodes spec.podCIDRs': [1000, (n) => node({ podCIDRs: many(n, () => '10.0.0.0/8') })],
+  'nodes spec.taints': [1000, (n) => node({ taints: many(n, () => ({ key: 'a' })) })],
+  'servicecidrs spec.cidrs': [
     1000,
-    (n) => ({ metadata: { name: 'a' }, spec: { cidrs: many(n, (i) => `${address(i)}/32`) } }),
+    (n) => ({ metadata: { name: 'a' }, spec: { cidrs: many(n, block) } }),
   ],
-];
+};
+const lists = Object.entries(mostAndObject).map(([place, [most, of]]) => {
+  const [resource = '', field = ''] = place.split(' ');
+  return [resource as Resource, field, most, of] as const;
+});
 
 it.each(lists)(
   'of %s, %s: the first %i are read in both encodings',
