@@ -31,7 +31,7 @@ export interface Story {
 type Others = Omit<Story, 'name' | 'covers' | 'steps'>;
 type Steps = Story['steps'];
 
-/** `covers`: with spaces between. What a story has besides is before its steps. */
+/** `covers`: sections with spaces between them; `others`: what else the story has. */
 export function storyOf(name: string, covers: string, steps: Steps): Story;
 export function storyOf(name: string, covers: string, others: Others, steps: Steps): Story;
 export function storyOf(name: string, covers: string, ...given: [Steps] | [Others, Steps]): Story {

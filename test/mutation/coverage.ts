@@ -10,7 +10,7 @@ import { inProcess, notInProcess, root } from './run.ts';
 
 const exclude = [...notInProcess, 'test/**/*.cost.test.ts', 'test/real-time/**'];
 
-/** Of the whole program, and of each part; those that are new since the run count as running all. */
+/** Test files; those that are new since the run count as running everything. */
 export async function testsThatRun(sources: ReadonlySet<string>): Promise<readonly string[]> {
   const tree = execFileSync('git', ['rev-parse', 'HEAD:src']).toString().trim();
   const path = join(root, 'build/coverage', tree);
