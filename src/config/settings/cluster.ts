@@ -1,6 +1,16 @@
 import { isHiddenVersion, isHostPort, isIP, isServiceProxyName } from './checks.ts';
 import { toAddress, toHostPort } from './makers.ts';
-import { bool, duration, grouped, int32, notNegative, other, positive, string } from './spec.ts';
+import {
+  bool,
+  duration,
+  grouped,
+  int32,
+  notNegative,
+  other,
+  own,
+  positive,
+  string,
+} from './spec.ts';
 
 const replacedBy = (name: string): string =>
   `This flag is deprecated and will be removed in a future release. Please use ${name} instead.`;
@@ -58,20 +68,18 @@ export const sourceSettings = grouped('source', {
       restart: 'always',
     },
   ),
-  serviceProxyName: string(
-    'Serve the Services whose label service.kubernetes.io/service-proxy-name is this, and no ' +
-      'others: a second proxy of the node, with separate tables (docs/neighbours.md).',
-    {
-      flag: 'service-proxy-name',
-      config: 'serviceProxyName',
-      rules:
-        'a label value; needs mode nftables, without connectTime, fastPath and failureDetection',
-      check: isServiceProxyName,
-      origin: 'own',
-      omitted: true,
-      restart: 'always',
-    },
-  ),
+  ...own({
+    serviceProxyName: string(
+      'Serve the Services whose label service.kubernetes.io/service-proxy-name is this, and no ' +
+        'others: a second proxy of the node, with separate tables (docs/neighbours.md).',
+      {
+        rules:
+          'a label value; needs mode nftables, without connectTime, fastPath and failureDetection',
+        check: isServiceProxyName,
+        restart: 'always',
+      },
+    ),
+  }),
 });
 
 /** The proxy's own addresses and servers. */
@@ -102,21 +110,16 @@ export const serveSettings = grouped('serve', {
       restart: 'always',
     },
   ),
-  healthzNodeShutdown: bool(
-    'Once the kubelet says that the node shuts down, /healthz fails and its new connections ' +
-      'go to endpoints of other nodes, before its pods end.',
-    { config: 'healthzNodeShutdown', flag: 'healthz-node-shutdown', origin: 'own', omitted: true },
-  ),
-  healthzNetwork: bool(
-    '/healthz fails while no endpoint of other nodes that has answered this node does so.',
-    {
-      config: 'healthzNetwork',
-      flag: 'healthz-network',
-      origin: 'own',
-      omitted: true,
-      restart: 'always',
-    },
-  ),
+  ...own({
+    healthzNodeShutdown: bool(
+      'Once the kubelet says that the node shuts down, /healthz fails and its new connections ' +
+        'go to endpoints of other nodes, before its pods end.',
+    ),
+    healthzNetwork: bool(
+      '/healthz fails while no endpoint of other nodes that has answered this node does so.',
+      { restart: 'always' },
+    ),
+  }),
   '--healthz-port': int32('Port for --healthz-bind-address where that has none. 0: do not serve.', {
     default: '10256',
     deprecated: replacedBy('--healthz-bind-address'),
@@ -139,30 +142,29 @@ export const serveSettings = grouped('serve', {
     default: '10249',
     deprecated: replacedBy('--metrics-bind-address'),
   }),
-  readBindAddress: other('ip-port')(
-    'Where HTTPS answers questions of other machines (docs/api.md), as far as roles of ' +
-      "the client's token permit (docs/kubectl-plugin.md). Empty: nowhere.",
-    {
-      flag: 'read-bind-address',
-      config: 'readBindAddress',
-      make: toHostPort,
-      rules: 'IP:port, port 1–65535',
-      check: isHostPort,
-      withConfig: 'kept',
-      origin: 'own',
-      omitted: true,
-      restart: 'always',
-    },
-  ),
+  ...own({
+    readBindAddress: other('ip-port')(
+      'Where HTTPS answers questions of other machines (docs/api.md), as far as roles of ' +
+        "the client's token permit (docs/kubectl-plugin.md). Empty: nowhere.",
+      {
+        make: toHostPort,
+        rules: 'IP:port, port 1–65535',
+        check: isHostPort,
+        withConfig: 'kept',
+        restart: 'always',
+      },
+    ),
+  }),
   bindAddressHardFail: bool('End the process when one of these addresses cannot be listened on.', {
     flag: 'bind-address-hard-fail',
     config: 'bindAddressHardFail',
     restart: 'always',
   }),
-  serviceMetrics: bool(
-    'Count connections and refusals by Service at /metrics (docs/operating.md).',
-    { config: 'serviceMetrics', flag: 'service-metrics', origin: 'own', omitted: true },
-  ),
+  ...own({
+    serviceMetrics: bool(
+      'Count connections and refusals by Service at /metrics (docs/operating.md).',
+    ),
+  }),
   serviceBytes: bool('Count bytes by Service and zone at /metrics (docs/operating.md).', {
     ...{ config: 'conntrack.countsBytes', flag: 'service-bytes', origin: 'own', omitted: true },
   }),

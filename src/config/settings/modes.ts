@@ -9,6 +9,7 @@ import {
   int32,
   notNegative,
   other,
+  own,
   positive,
   string,
   strings,
@@ -131,84 +132,53 @@ export const modeSettings = grouped('mode', {
     'Sets iptables.maxSyncPeriod, or nftables.maxSyncPeriod in mode nftables.',
     { origin: 'own' },
   ),
-  connectTime: other('string-or-off')(
-    'TCP connections that eBPF sends to an endpoint at connect time: none, those of the ' +
-      "node's network namespace, or also those of pods (docs/connect-time.md).",
-    {
-      flag: 'connect-time',
-      config: 'connectTime',
-      make: oneOf(connectTimes),
-      default: 'off',
-      rules: 'off, host or all',
-      check: isOneOf(connectTimes),
-      origin: 'own',
-      omitted: true,
-    },
-  ),
-  connectTimeExcludedPods: string(
-    'Pods without connect time, such as `mesh=on,app!=web`. Needs the right to list and ' +
-      'watch pods. Empty: none.',
-    {
-      flag: 'connect-time-excluded-pods',
-      config: 'connectTimeExcludedPods',
-      rules: 'a label selector',
-      check: isSelector,
-      origin: 'own',
-      omitted: true,
-    },
-  ),
-  fastPath: other('string-or-off')(
-    'How established connections travel in modes nftables and iptables: by the rules, ' +
-      'or by a flowtable from device to device (docs/fast-path.md).',
-    {
-      flag: 'fast-path',
-      config: 'fastPath',
-      make: oneOf(fastPaths),
-      default: 'off',
-      rules: 'off or flowtable',
-      check: isOneOf(fastPaths, ' or '),
-      origin: 'own',
-      omitted: true,
-    },
-  ),
-  fastPathPackets: int32(
-    'Packets of both directions after which a connection goes to the flowtable.',
-    {
-      flag: 'fast-path-packets',
-      config: 'fastPathPackets',
-      default: '20',
-      bounds: { min: 0 },
-      origin: 'own',
-      omitted: true,
-    },
-  ),
-  failureDetection: other('string-or-off')(
-    'Silent endpoints (docs/balancing.md). off: not counted. by-annotation: as Services ' +
-      'say. observe: counted. eject: also no new connections. Annotations win, except ' +
-      'over off.',
-    {
-      flag: 'failure-detection',
-      config: 'failureDetection',
-      make: oneOf(configuredDetections),
-      default: 'off',
-      rules: 'off, by-annotation, observe or eject',
-      check: isOneOf(configuredDetections),
-      origin: 'own',
-      omitted: true,
-    },
-  ),
-  failureDetectionMaxEjected: int32(
-    "Percent of a pool's endpoints that may get no new connections because they do not " +
-      'answer. One endpoint always gets them.',
-    {
-      flag: 'failure-detection-max-ejected',
-      config: 'failureDetectionMaxEjected',
-      default: '50',
-      bounds: { min: 0, max: 100 },
-      origin: 'own',
-      omitted: true,
-    },
-  ),
+  ...own({
+    connectTime: other('string-or-off')(
+      'TCP connections that eBPF sends to an endpoint at connect time: none, those of the ' +
+        "node's network namespace, or also those of pods (docs/connect-time.md).",
+      {
+        make: oneOf(connectTimes),
+        default: 'off',
+        rules: 'off, host or all',
+        check: isOneOf(connectTimes),
+      },
+    ),
+    connectTimeExcludedPods: string(
+      'Pods without connect time, such as `mesh=on,app!=web`. Needs the right to list and ' +
+        'watch pods. Empty: none.',
+      { rules: 'a label selector', check: isSelector },
+    ),
+    fastPath: other('string-or-off')(
+      'How established connections travel in modes nftables and iptables: by the rules, ' +
+        'or by a flowtable from device to device (docs/fast-path.md).',
+      {
+        make: oneOf(fastPaths),
+        default: 'off',
+        rules: 'off or flowtable',
+        check: isOneOf(fastPaths, ' or '),
+      },
+    ),
+    fastPathPackets: int32(
+      'Packets of both directions after which a connection goes to the flowtable.',
+      { default: '20', bounds: { min: 0 } },
+    ),
+    failureDetection: other('string-or-off')(
+      'Silent endpoints (docs/balancing.md). off: not counted. by-annotation: as Services ' +
+        'say. observe: counted. eject: also no new connections. Annotations win, except ' +
+        'over off.',
+      {
+        make: oneOf(configuredDetections),
+        default: 'off',
+        rules: 'off, by-annotation, observe or eject',
+        check: isOneOf(configuredDetections),
+      },
+    ),
+    failureDetectionMaxEjected: int32(
+      "Percent of a pool's endpoints that may get no new connections because they do not " +
+        'answer. One endpoint always gets them.',
+      { default: '50', bounds: { min: 0, max: 100 } },
+    ),
+  }),
   '--own-tables': bool(
     'Let the kernel refuse changes of others to our tables of nf_tables (Linux 6.9 and ' +
       'newer). Otherwise, changes are repaired.',

@@ -139,6 +139,20 @@ export const duration = of('duration');
 export const strings = of('strings');
 export const other = of;
 
+/**
+ * Settings of a file that kube-proxy does not have: Config has them by their names, which with
+ * hyphens are those of their flags, where these have no others.
+ */
+export function own<Table extends SettingTable>(table: Table) {
+  const entries = Object.entries(table).map(([key, setting]) => {
+    const flag = key.replace('.', '-').replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    return [key, { flag, config: key, origin: 'own', omitted: true, ...setting }];
+  });
+  return Object.fromEntries(entries) as {
+    readonly [Key in keyof Table]: Omit<Table[Key], 'config'> & { readonly config: Key };
+  };
+}
+
 /** Puts the flags of a table into a group. */
 export function grouped<Table extends SettingTable>(group: FlagGroup, table: Table): Table {
   const entries = Object.entries(table).map(([key, setting]) => {

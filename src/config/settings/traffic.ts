@@ -11,7 +11,7 @@ import {
   isGivenIn,
 } from './checks.ts';
 import { toCIDRs, toNodePortAddresses } from './makers.ts';
-import { bool, duration, grouped, int32, notNegative, string, strings } from './spec.ts';
+import { bool, duration, grouped, int32, notNegative, own, string, strings } from './spec.ts';
 
 /** Which traffic is local, and which addresses are served. */
 export const trafficSettings = grouped('traffic', {
@@ -64,31 +64,23 @@ export const trafficSettings = grouped('traffic', {
       },
     },
   ),
-  'externalIPs.cidrs': strings(
-    'Serve external IPs only in these blocks, which include ports on which programs of ' +
-      'the node listen. Empty: all addresses, but no such ports.',
-    {
-      flag: 'external-ip-cidrs',
-      config: 'externalIPs.cidrs',
-      make: toCIDRs,
-      rules: 'CIDRs',
-      check: areCIDRs,
-      errorPath: 'ExternalIPs.CIDRs',
-      origin: 'own',
-      omitted: true,
-    },
-  ),
-  'externalIPs.namespaces': strings(
-    'Serve external IPs only for these namespaces. Empty: for all.',
-    {
-      flag: 'external-ip-namespaces',
-      config: 'externalIPs.namespaces',
-      rules: 'names of namespaces',
-      check: areNamespaces,
-      origin: 'own',
-      omitted: true,
-    },
-  ),
+  ...own({
+    'externalIPs.cidrs': strings(
+      'Serve external IPs only in these blocks, which include ports on which programs of ' +
+        'the node listen. Empty: all addresses, but no such ports.',
+      {
+        flag: 'external-ip-cidrs',
+        make: toCIDRs,
+        rules: 'CIDRs',
+        check: areCIDRs,
+        errorPath: 'ExternalIPs.CIDRs',
+      },
+    ),
+    'externalIPs.namespaces': strings(
+      'Serve external IPs only for these namespaces. Empty: for all.',
+      { flag: 'external-ip-namespaces', rules: 'names of namespaces', check: areNamespaces },
+    ),
+  }),
 });
 
 /**
@@ -117,13 +109,10 @@ const limit = <What extends Limit>(flag: string, what: What, meaning: string) =>
     `${nftables.frontendEndpoints}; in mode iptables ${iptables.frontendEndpoints}`;
   return int32(meaning, {
     flag,
-    config: `serviceLimits.${what}`,
     make: (value) => value || (defaultOf(what) ?? 0),
     bounds: notNegative,
     rules: `0 = the default, ${standard}`,
     errorPath: `ServiceLimits.${what}`,
-    origin: 'own',
-    omitted: true,
   });
 };
 
@@ -131,44 +120,47 @@ const limit = <What extends Limit>(flag: string, what: What, meaning: string) =>
 const [openMost, percentMost] = [1_000_000, 100];
 
 /** How much one Service may take. */
-export const limitSettings = grouped('limits', {
-  'serviceLimits.frontends': limit(
-    'service-frontends-max',
-    'frontends',
-    'Frontends (address and port, or node port) of one Service in one family. Beyond ' +
-      'it, the ClusterIP comes first, then node ports, then other addresses.',
-  ),
-  'serviceLimits.frontendEndpoints': limit(
-    'service-frontend-endpoints-max',
-    'frontendEndpoints',
-    'Endpoints of one frontend. Beyond it, those on this node are served, then the ' +
-      'first by names of EndpointSlices.',
-  ),
-  'serviceLimits.endpoints': limit(
-    'service-endpoints-max',
-    'endpoints',
-    'Endpoints of one Service in one family, counted for each frontend. Beyond it, each ' +
-      'frontend gets the same number, chosen in the same order.',
-  ),
-  'serviceLimits.sourceRanges': limit(
-    'service-source-ranges-max',
-    'sourceRanges',
-    'Source ranges of one Service in one family, counted for each frontend that they guard. ' +
-      'Beyond it, the first ranges may connect.',
-  ),
-  'serviceLimits.affinityPorts': limit(
-    'service-affinity-ports-max',
-    'affinityPorts',
-    'Ports of one Service and family with session affinity, or balance round-robin (up ' +
-      'to four addresses each). Beyond it, the first ports have it.',
-  ),
-  'serviceLimits.namespaceFactor': limit(
-    'service-limits-namespace-factor',
-    'namespaceFactor',
-    'A namespace may have this many times these limits, but for frontendEndpoints. ' +
-      'Beyond it, each Service gets half, a quarter, down to a 64th.',
-  ),
-});
+export const limitSettings = grouped(
+  'limits',
+  own({
+    'serviceLimits.frontends': limit(
+      'service-frontends-max',
+      'frontends',
+      'Frontends (address and port, or node port) of one Service in one family. Beyond ' +
+        'it, the ClusterIP comes first, then node ports, then other addresses.',
+    ),
+    'serviceLimits.frontendEndpoints': limit(
+      'service-frontend-endpoints-max',
+      'frontendEndpoints',
+      'Endpoints of one frontend. Beyond it, those on this node are served, then the ' +
+        'first by names of EndpointSlices.',
+    ),
+    'serviceLimits.endpoints': limit(
+      'service-endpoints-max',
+      'endpoints',
+      'Endpoints of one Service in one family, counted for each frontend. Beyond it, each ' +
+        'frontend gets the same number, chosen in the same order.',
+    ),
+    'serviceLimits.sourceRanges': limit(
+      'service-source-ranges-max',
+      'sourceRanges',
+      'Source ranges of one Service in one family, counted for each frontend that they guard. ' +
+        'Beyond it, the first ranges may connect.',
+    ),
+    'serviceLimits.affinityPorts': limit(
+      'service-affinity-ports-max',
+      'affinityPorts',
+      'Ports of one Service and family with session affinity, or balance round-robin (up ' +
+        'to four addresses each). Beyond it, the first ports have it.',
+    ),
+    'serviceLimits.namespaceFactor': limit(
+      'service-limits-namespace-factor',
+      'namespaceFactor',
+      'A namespace may have this many times these limits, but for frontendEndpoints. ' +
+        'Beyond it, each Service gets half, a quarter, down to a 64th.',
+    ),
+  }),
+);
 
 const needsRules = 'needs connectTime off and no serviceProxyName';
 
@@ -185,55 +177,51 @@ const connectionLimit = <What extends string>(
 ) =>
   int32(`${meaning} 0: no limit.`, {
     flag,
-    config: `connectionLimits.${what}`,
     bounds: { min: 0, max },
     rules: needsRules,
     check: isInRules,
     errorPath: `ConnectionLimits.${what}`,
-    origin: 'own',
-    omitted: true,
   });
 
 /** What connections to all Services together may take. */
-export const connectionLimitSettings = grouped('limits', {
-  'connectionLimits.clientConnections': connectionLimit(
-    'client-connections-max',
-    'clientConnections',
-    openMost,
-    'Open connections of one client address to Services (docs/connection-limits.md).',
-  ),
-  'connectionLimits.clientShare': connectionLimit(
-    'client-conntrack-share',
-    'clientShare',
-    percentMost,
-    'Percentage of connection tracking that such connections of one client address may fill.',
-  ),
-  'connectionLimits.namespaceConnections': connectionLimit(
-    'namespace-connections-max',
-    'namespaceConnections',
-    openMost,
-    'Open connections to the Services of one namespace.',
-  ),
-  'connectionLimits.namespaceShare': connectionLimit(
-    'namespace-conntrack-share',
-    'namespaceShare',
-    percentMost,
-    'Percentage of connection tracking that these may fill.',
-  ),
-  'connectionLimits.exemptClients': strings(
-    'Client addresses without such a limit; those of this node never have one.',
-    {
-      flag: 'connection-limits-exempt-clients',
-      config: 'connectionLimits.exemptClients',
-      make: toCIDRs,
-      rules: 'CIDRs',
-      check: areCIDRs,
-      errorPath: 'ConnectionLimits.ExemptClients',
-      origin: 'own',
-      omitted: true,
-    },
-  ),
-});
+export const connectionLimitSettings = grouped(
+  'limits',
+  own({
+    'connectionLimits.clientConnections': connectionLimit(
+      'client-connections-max',
+      'clientConnections',
+      openMost,
+      'Open connections of one client address to Services (docs/connection-limits.md).',
+    ),
+    'connectionLimits.clientShare': connectionLimit(
+      'client-conntrack-share',
+      'clientShare',
+      percentMost,
+      'Percentage of connection tracking that such connections of one client address may fill.',
+    ),
+    'connectionLimits.namespaceConnections': connectionLimit(
+      'namespace-connections-max',
+      'namespaceConnections',
+      openMost,
+      'Open connections to the Services of one namespace.',
+    ),
+    'connectionLimits.namespaceShare': connectionLimit(
+      'namespace-conntrack-share',
+      'namespaceShare',
+      percentMost,
+      'Percentage of connection tracking that these may fill.',
+    ),
+    'connectionLimits.exemptClients': strings(
+      'Client addresses without such a limit; those of this node never have one.',
+      {
+        make: toCIDRs,
+        rules: 'CIDRs',
+        check: areCIDRs,
+        errorPath: 'ConnectionLimits.ExemptClients',
+      },
+    ),
+  }),
+);
 
 const conntrackLimit = <Name extends string>(
   flag: string,
