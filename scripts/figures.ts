@@ -21,15 +21,18 @@ export function figureTable(): string {
 /** Facts of most runs, which the table of runs leaves out. */
 const usual: readonly string[] = ['Linux 6.18, 2 CPUs', 'quiet', 'not recorded'];
 
-/** When, where and with what each run was made. */
+/** When, where and with what runs were made. */
 export function runTable(): string {
-  const rows = [...results()].map(([name, { date, commit, machine, load }]) => {
+  const made = Map.groupBy(results(), ([, { date, commit, machine, load }]) => {
     const known = (...facts: readonly string[]) => facts.filter((fact) => !usual.includes(fact));
-    const when = known(date, commit).join(', ');
     const where = known(machine, load.replace('not recorded', '–')).join('; ');
-    return [`[${name}](results/${name}.json)`, when, where];
+    return [known(date, commit).join(', '), where].join('\n');
   });
-  return table(['run', 'date, commit', 'machine and load'], rows);
+  const rows = Array.from(made, ([facts, runs]) => {
+    const links = runs.map(([name]) => `[${name}](results/${name}.json)`).join(', ');
+    return [links, ...facts.split('\n')];
+  });
+  return table(['runs', 'date, commit', 'machine and load'], rows);
 }
 
 /** Renews each table between `<!-- results: RUN TABLE COLUMNS… -->` and `<!-- results: end -->`. */
