@@ -1,6 +1,6 @@
 /** Mode iptables for one family: chains and rules in tables that others use too. */
 import { makeCounters } from '../../kernel/acct.ts';
-import type { Kernel, KernelReader } from '../../kernel/kernel.ts';
+import type { GoneRule, Kernel, KernelReader } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { compileRule } from '../../kernel/xt/compile.ts';
 import { printRule } from '../../kernel/xt/print.ts';
@@ -9,21 +9,26 @@ import type { Forwarding } from '../../state/types.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
 import {
   type Backend,
+  type Counts,
+  countDifference,
+  type Difference,
   type EndOfRepair,
+  type ObjectDifference,
   type ObjectOf,
   type OwnTables,
   type RepairPart,
   signOf,
   type Tally,
+  type Writer,
 } from '../backend.ts';
-import type { Applied, Environment, ModeConfig, RuleCount } from '../mode.ts';
-import { type BatchMemory, IptablesBatchWriter } from './batch-writer.ts';
+import type { Applied, Environment, ModeConfig, RuleCount, WrittenBatch } from '../mode.ts';
 import { RuleCompiler } from './compiler.ts';
 import {
   chainId,
   firewallRules,
   fixedChains,
   type IptablesConfig,
+  type TableChain,
   watchedChains,
   wholeMode,
 } from './layout.ts';
@@ -31,6 +36,7 @@ import type { TableName } from './names.ts';
 import {
   chainAt,
   fixedRules,
+  type HeldChain,
   type IptablesObjects,
   ServiceChain,
   type SharedRule,
@@ -39,6 +45,7 @@ import {
 import { type IptablesObservation, observe, ruleName } from './observation.ts';
 import { prune, type RepairContext, repairFixed } from './repair.ts';
 import type { RuleTraffic } from './traffic.ts';
+import { Transaction } from './transaction.ts';
 import { type Translation, translate } from './translation.ts';
 
 export interface IptablesTypes extends IptablesObjects {
@@ -214,15 +221,15 @@ export class IptablesBackend implements Backend<IptablesTypes> {
 /** kube-proxy counts in these tables only: it has no rule in mangle. */
 const tables = ['nat', 'filter'] as const satisfies readonly TableName[];
 
-type Counts = Record<TableName, number>;
+type RulesByTable = Record<TableName, number>;
 
 /** How many rules there are and how many were written, as kube-proxy counts them (7.11). */
 class RuleCounts {
   /** Without the jumps from built-in chains, which kube-proxy does not count. */
-  readonly #fixed: Counts = { nat: 0, filter: 0, mangle: 0 };
-  readonly #written: Counts = { nat: 0, filter: 0, mangle: 0 };
+  readonly #fixed: RulesByTable = { nat: 0, filter: 0, mangle: 0 };
+  readonly #written: RulesByTable = { nat: 0, filter: 0, mangle: 0 };
   /** Those in chains of Services, and those of all Services that are not fixed. */
-  readonly #others: Counts = { nat: 0, filter: 0, mangle: 0 };
+  readonly #others: RulesByTable = { nat: 0, filter: 0, mangle: 0 };
 
   constructor(config: IptablesConfig) {
     for (const { table, rules } of fixedChains(config)) this.#fixed[table] += rules.length;
@@ -251,5 +258,85 @@ class RuleCounts {
       this.#written[table] = 0;
       return { table, total, written };
     });
+  }
+}
+
+/** What outlives batches. */
+interface BatchMemory {
+  /** Handles of the rules in chains of all Services, by the rules' ids. */
+  readonly handles: Map<string, number>;
+  /** Chains that the kernel refused to delete, by `chainId`. The next repair empties them. */
+  readonly busy: Set<string>;
+  /** Receives the number of rules written into a table. */
+  readonly written: (table: TableName, rules: number) => void;
+  /** Receives the content of each rule that the kernel has deleted, if traffic is counted. */
+  readonly gone: (chain: TableChain, rule: GoneRule) => void;
+  /** Receives the kernel's answer to the batch that was taken; undefined: none was. */
+  taken?: ((result: Applied) => void) | undefined;
+}
+
+/** Writes the differences of chains and shared rules into one transaction. */
+class IptablesBatchWriter implements Writer<IptablesObjects> {
+  readonly transaction: Transaction;
+  readonly #config: IptablesConfig;
+  readonly #memory: BatchMemory;
+
+  constructor(config: IptablesConfig, memory: BatchMemory) {
+    this.transaction = new Transaction(config.family, memory.busy, config.countsTraffic);
+    this.#config = config;
+    this.#memory = memory;
+  }
+
+  write(difference: ObjectDifference<IptablesObjects>): void {
+    if (difference.of === 'frontend') this.#frontend(difference);
+    else if (difference.after === undefined) this.#delete(difference.id, difference.owner);
+    else this.#add(difference.after, difference.owner);
+  }
+
+  #frontend(difference: Difference<IptablesObjects>): void {
+    const { before, after, owner } = difference;
+    if (after === undefined) {
+      if (difference.from === 'kernel') this.#deleteHeld(difference.before!, difference.drift);
+      else if (before !== undefined) this.transaction.deleteChain(before.chain, owner);
+      return;
+    }
+    if (before !== undefined && after.hasRulesOf(before)) return;
+    this.transaction.putChain(after.chain, after, owner);
+    if (difference.from === 'kernel') countDifference(difference);
+  }
+
+  /** A reference from a map is not seen: then the deletion fails, and an audit tries again. */
+  #deleteHeld({ chain, isReferred, rules }: HeldChain, drift: Counts): void {
+    const wasRefused = this.#memory.busy.delete(chainId(chain));
+    const isNeeded = isReferred || wasRefused;
+    if (isNeeded && rules.length === 0) return;
+    if (isNeeded) this.transaction.putChain(chain, [], '');
+    else this.transaction.deleteChain(chain, '');
+    drift.unwanted += 1;
+  }
+
+  #add({ id, table, chain, rule, at }: SharedRule, owner: string): void {
+    const compiled = compileRule(this.#config.family, rule);
+    this.transaction.addRule({ id, table, chain, at, owner, compiled });
+  }
+
+  #delete(id: string, owner: string): void {
+    const handle = this.#memory.handles.get(id);
+    if (handle !== undefined) this.transaction.deleteRule({ ...chainAt(id), id, handle, owner });
+  }
+
+  batch(): WrittenBatch | undefined {
+    const { handles, written, gone: reportGone } = this.#memory;
+    for (const [table, rules] of this.transaction.rulesWritten()) written(table, rules);
+    const { gone } = this.transaction.rules();
+    const batch = this.transaction.batch();
+    if (batch === undefined) return undefined;
+    this.#memory.taken = (result) => {
+      for (const [chain, rule] of this.transaction.goneOf(result)) reportGone(chain, rule);
+      for (const { id } of gone) if (id !== undefined) handles.delete(id);
+      for (const [id, handle] of this.transaction.handlesOf(result)) handles.set(id, handle);
+    };
+    const deleted = () => gone.map(({ table, handle }) => ruleName(table, handle));
+    return { ...batch, deleted };
   }
 }
