@@ -6,8 +6,8 @@ import { type HostFiles, hostFiles } from '../../host/files.ts';
 import type { Kernel, ReplyOf } from '../../kernel/kernel.ts';
 import { openKernel } from '../../kernel/native-kernel.ts';
 import { VERDICT } from '../../kernel/nft/constants.ts';
+import { ruleText } from '../../kernel/nft/print-rule.ts';
 import { familyWord, hookWord } from '../../kernel/nft/words.ts';
-import { ruleText } from '../../kernel/rule-text.ts';
 import { printableText } from '../../serve/printable.ts';
 import { reply } from '../ask/client.ts';
 

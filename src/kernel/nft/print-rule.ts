@@ -4,6 +4,8 @@
  * `[ limit ]`.
  */
 import { formatAddress } from '../../net/address.ts';
+import { readRule } from '../xt/compile.ts';
+import { printRule as printXtRule } from '../xt/print.ts';
 import { type Clause, type ClauseOf, readClauses, type Value } from './clauses.ts';
 import {
   NF_NAT_RANGE,
@@ -27,6 +29,7 @@ import {
   type Selector,
 } from './print-value.ts';
 import { printVerdict } from './print-verdict.ts';
+import { familyWord } from './words.ts';
 
 /** The words of a rule of a table of the family. */
 export function printRule(family: number, bytes: Uint8Array): string {
@@ -198,4 +201,25 @@ function printLimit({ burst, flags, rate, type, unit }: ClauseOf<'limit'>): stri
 
 function unturned(value: Value): Value {
   return value.kind === 'byteorder' ? unturned(value.of) : value;
+}
+
+/** `inet firewalld filter_FORWARD`; `family` is NFPROTO_*. */
+export function chainText({
+  chain,
+  family,
+  table,
+}: {
+  readonly family: number;
+  readonly table: string;
+  readonly chain: string;
+}): string {
+  return `${familyWord(family)} ${table} ${chain}`;
+}
+
+/** `tcp dport 8080 drop`; `family` is NFPROTO_* of the table, `bytes` records of `expressions`. */
+export function ruleText(family: number, bytes: Uint8Array): string {
+  const isXt = readClauses(bytes).some(({ kind }) => kind === 'match' || kind === 'target');
+  const of = family === NFPROTO.IPv6 ? 'IPv6' : 'IPv4';
+  const xt = isXt ? readRule(of, bytes) : undefined;
+  return xt === undefined ? printRule(family, bytes) : printXtRule(of, xt);
 }

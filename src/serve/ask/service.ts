@@ -5,23 +5,33 @@ import { reasonSections } from '../../ask/problem-reasons.ts';
 import type { ServiceAnswer } from '../../ask/service.ts';
 import {
   type Address,
+  addressBytes,
   formatAddress,
   formatCIDR,
   joinHostPort,
   parseAddress,
 } from '../../net/address.ts';
+import { type EndpointKey, type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
 import { LookupError } from '../../source/lookup.ts';
+import { EndpointFlag } from '../../state/candidates.ts';
+import { type Choices, choose, whyNot } from '../../state/categorise.ts';
+import { slotCounts } from '../../state/deal.ts';
 import { type FrontendKey, frontendKey } from '../../state/frontend-key.ts';
 import type { Path } from '../../state/paths.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
-import type { Forwarding, Frontend, Service } from '../../state/types.ts';
+import {
+  type EndpointSlice,
+  type Forwarding,
+  type Frontend,
+  latin1At,
+  type Service,
+} from '../../state/types.ts';
 import type { Pacer } from '../../time/pacer.ts';
 import type { ServiceTraffic } from '../service-counters.ts';
 import type { AgentState, RunningEngine } from './agent-state.ts';
 import { answerPacer } from './answer-pacer.ts';
 import { detectionRemarks, withAnswers } from './endpoint-answers.ts';
-import { EndpointsSaid } from './endpoints.ts';
 import { limitRemarks } from './limit-problems.ts';
 import { look } from './look.ts';
 import { lookedUpWithin } from './lookups.ts';
@@ -53,11 +63,11 @@ export async function serviceOf(agent: AgentState, query: URLSearchParams): Prom
   const asked = withPort(seen, query.get('port'), service);
   const { pods, unknown } = await podsOf(agent, service, query);
   const traffic = await trafficOf(agent, service, isAsked(query, 'traffic'));
-  const said = await EndpointsSaid.read(agent.state.slices(service.key), pods, pacer);
+  const rows = await EndpointRows.read(agent.state.slices(service.key), pods, pacer);
   const ports: Port[] = [];
   let left = endpointsMax;
   for (const one of asked.slice(0, portsMax)) {
-    const port = await shownPort(agent, service, { said, pacer, traffic }, one, left);
+    const port = await shownPort(agent, service, { rows, pacer, traffic }, one, left);
     left -= port.endpoints.length;
     ports.push(port);
   }
@@ -165,7 +175,7 @@ function withPort(
 }
 
 interface Sources {
-  readonly said: EndpointsSaid;
+  readonly rows: EndpointRows;
   readonly pacer: Pacer;
   readonly traffic: readonly ServiceTraffic[];
 }
@@ -173,7 +183,7 @@ interface Sources {
 async function shownPort(
   agent: AgentState,
   service: Service,
-  { said, pacer, traffic }: Sources,
+  { rows, pacer, traffic }: Sources,
   seen: Seen,
   endpointsMax: number,
 ): Promise<Port> {
@@ -187,7 +197,7 @@ async function shownPort(
   const counted = traffic.find(
     (one) => one.family === family && one.port === port.name && one.protocol === port.protocol,
   );
-  const endpoints = withAnswers(agent, seen, await said.of(seen, endpointsMax, pacer));
+  const endpoints = withAnswers(agent, seen, await rows.of(seen, endpointsMax, pacer));
   const held = new Set((sync.desired.get(key) ?? forwarding).frontends.map(frontendKey));
   return {
     name: port.name,
@@ -253,4 +263,124 @@ function shownFrontend(
     paths: { pod: shown(pod), node: shown(node), outside: shown(outside) },
     ...(isHeld ? {} : { heldBy: engine.owners.ownerInsteadOf(forwarding, frontend) }),
   };
+}
+
+type ShownEndpoint = ServiceAnswer['ports'][number]['endpoints'][number];
+
+interface Row {
+  readonly slice: EndpointSlice;
+  readonly index: number;
+}
+
+const pools = ['cluster', 'local'] as const;
+
+/**
+ * The endpoints of a Service port, with their conditions in EndpointSlices and the pools that use
+ * them.
+ */
+class EndpointRows {
+  /** Rows by address: a string with one character for each byte. */
+  readonly #rows = new Map<string, Row>();
+  /** Names of pods by address in text. */
+  readonly #pods: ReadonlyMap<string, string>;
+
+  private constructor(pods: ReadonlyMap<string, string>) {
+    this.#pods = pods;
+  }
+
+  static async read(
+    slices: readonly EndpointSlice[],
+    pods: ReadonlyMap<string, string>,
+    pacer: Pacer,
+  ): Promise<EndpointRows> {
+    const rows = new EndpointRows(pods);
+    for (const slice of slices) {
+      for (let index = 0; index < slice.length; index += 1) {
+        rows.#rows.set(latin1At(slice, index), { slice, index });
+        if (pacer.due) await pacer.rest();
+      }
+    }
+    return rows;
+  }
+
+  /** The first `most` endpoints of a port. */
+  async of(seen: Seen, most: number, pacer: Pacer): Promise<ShownEndpoint[]> {
+    const shown: ShownEndpoint[] = [];
+    const { endpoints, flags } = seen.candidates;
+    const choices = choose(flags, seen.policy);
+    const shares = sharesOf(seen.forwarding);
+    const inUse = pools.filter((pool) => choices[pool] !== undefined).length;
+    for (let i = 0; i < flags.length && shown.length < most; i += 1) {
+      if (pacer.due) await pacer.rest();
+      const flag = flags[i]!;
+      const place = this.#placeOf(endpoints, i, flag);
+      const usedBy = pools.filter((pool) => choices[pool]?.takes(flag));
+      const address = formatAddress(endpoints.address(i));
+      const pod = this.#pods.get(address);
+      shown.push({
+        address,
+        port: endpoints.port(i),
+        ...(pod === undefined ? {} : { pod }),
+        ...conditions(flag),
+        ...place,
+        usedBy,
+        ...(shares && { shares: usedBy.map((pool) => shares[pool](endpoints.key(i))) }),
+        ...(usedBy.length === inUse
+          ? {}
+          : { because: because(flag, choices, place.node === undefined) }),
+      });
+    }
+    return shown;
+  }
+
+  #placeOf(endpoints: EndpointList, index: number, flag: number): Partial<ShownEndpoint> {
+    const at = index * endpointBytes[endpoints.family];
+    const place = this.#rows.get(endpoints.latin1.slice(at, at + addressBytes[endpoints.family]));
+    const where = place?.slice.places?.[place.index];
+    const zones = place?.slice.zoneHints?.at(place.index) ?? [];
+    const isHere = (flag & EndpointFlag.nodeHintedHere) !== 0;
+    return {
+      ...(where?.node ? { node: where.node } : {}),
+      ...(where?.zone ? { zone: where.zone } : {}),
+      ...(zones.length > 0 ? { zoneHints: zones } : {}),
+      ...((flag & EndpointFlag.nodeHinted) !== 0
+        ? { nodeHints: isHere ? ('this node' as const) : ('other nodes' as const) }
+        : {}),
+    };
+  }
+}
+
+/** The part of new connections that an endpoint gets, by pool; undefined: all get the same. */
+function sharesOf({ deal }: Seen['forwarding']) {
+  if (deal === undefined) return undefined;
+  const [cluster, local] = pools.map((pool) => {
+    const slots = deal[pool];
+    const counts = slotCounts(slots);
+    return (key: EndpointKey): number => {
+      return Math.round((1e4 * (counts.get(key) ?? 0)) / Math.max(1, slots.length)) / 1e4;
+    };
+  });
+  return { cluster: cluster!, local: local! };
+}
+
+function conditions(flag: number) {
+  return {
+    ready: (flag & EndpointFlag.ready) !== 0,
+    serving: (flag & EndpointFlag.serving) !== 0,
+    terminating: (flag & EndpointFlag.terminating) !== 0,
+    local: (flag & EndpointFlag.local) !== 0,
+  };
+}
+
+/** Why it is missing in pools: by pool, or a single reason if all pools in use have the same. */
+function because(flag: number, choices: Choices, isNodeless: boolean): string {
+  const inUse = pools.flatMap((pool) => {
+    const choice = choices[pool];
+    return choice === undefined ? [] : [{ pool, reason: whyNot(flag, choice, pool, isNodeless) }];
+  });
+  const why = inUse.filter(({ reason }) => reason !== undefined);
+  const reasons = new Set(why.map(({ reason }) => reason));
+  const [only] = reasons;
+  if (only !== undefined && reasons.size === 1 && why.length === inUse.length) return only;
+  return why.map(({ pool, reason }) => `${pool}: ${reason}`).join('; ');
 }

@@ -1,7 +1,9 @@
 /** The page for people, at `/`. It shows the same answers as programs get, to the same clients. */
 import { endpoints } from '../../ask/endpoints.ts';
-import type { ChangeList } from '../../ask/service.ts';
-import { allChangesTable } from '../../ask/views/service.ts';
+import type { Explanation } from '../../ask/explanation.ts';
+import type { ChangeList, ServiceAnswer } from '../../ask/service.ts';
+import { explainedOf, explanationBlocks, isDelivered } from '../../ask/views/explanation.ts';
+import { allChangesTable, serviceBlocks, serviceFacts } from '../../ask/views/service.ts';
 import { admitLocal, checkParameters, refusalBy } from '../ask/admission.ts';
 import type { AgentState } from '../ask/agent-state.ts';
 import { changeListOf } from '../ask/changes.ts';
@@ -12,15 +14,20 @@ import { serviceOf } from '../ask/service.ts';
 import { servicesOf } from '../ask/services.ts';
 import { statusOf } from '../ask/status.ts';
 import type { Route } from '../reply.ts';
-import { explainForm, explanationSection } from './explain.ts';
 import { type Html, html } from './html.ts';
 import { contentSecurityPolicy } from './look.ts';
-import { documentOf, live, table } from './parts.ts';
-import { namedMax } from './problems.ts';
-import { serviceSection } from './service.ts';
+import {
+  blocksHtml,
+  documentOf,
+  facts,
+  live,
+  problemList,
+  runbookLink,
+  servicePath,
+  table,
+} from './parts.ts';
 import { filterOf, listQuery, servicesSection } from './services.ts';
-import { nodeSection, verdict } from './status.ts';
-import { latelySection, tiles } from './tiles.ts';
+import { latelySection, namedMax, nodeSection, tiles, verdict } from './status.ts';
 
 const headers = {
   'Content-Type': 'text/html; charset=utf-8',
@@ -148,3 +155,58 @@ function changesSection(changes: ChangeList, nowMs: number): Html {
       : undefined,
   ]);
 }
+
+/** `isMore`: with what the page asks others for, which is not to be asked every two seconds. */
+function serviceSection(service: ServiceAnswer, isMore: boolean, nowMs: number): Html {
+  const { name, namespace, ports, problems, runbook } = service;
+  const key = `${namespace}/${name}`;
+  const [first] = ports;
+  const content = [
+    html`<h2>${key}</h2>`,
+    serviceVerdict(service),
+    problems.length > 1 ? problemList(problems.slice(1), runbook.slice(1)) : undefined,
+    facts(serviceFacts(service), nowMs),
+    isMore
+      ? html`<p>As it was when you asked. <a href="${servicePath(namespace, name)}">Follow it</a></p>`
+      : html`<p><a href="${servicePath(namespace, name, true)}">With names of pods and answers</a></p>`,
+    blocksHtml(serviceBlocks(service), nowMs),
+  ];
+  return html`${isMore ? html`<section>${content}</section>` : live('service', content)}
+${explainForm(first === undefined ? '' : `${key}:${first.port}`, '')}`;
+}
+
+function serviceVerdict({ problems, runbook, state }: ServiceAnswer): Html {
+  const [first] = problems;
+  if (first !== undefined) {
+    const link = runbookLink(runbook[0]!);
+    return html`<p class="verdict bad"><strong class="bad">Unhealthy.</strong> ${first} ${link}</p>`;
+  }
+  const words = {
+    'in force': 'All of it is in force.',
+    waiting: 'A change of it is not in the kernel yet.',
+    'set aside': 'The kernel refuses it.',
+  };
+  return html`<p class="verdict"><strong class="good">No known problem.</strong> ${words[state]}</p>`;
+}
+
+/** The question what becomes of a packet. */
+function explainForm(to: string, from: string): Html {
+  return html`<h2 id="explain">What becomes of a packet?</h2>
+<form action="/" aria-label="Explain">
+<label>To <input name="to" value="${to}" required autocomplete="off" placeholder="NAMESPACE/NAME:PORT or ADDRESS:PORT"></label>
+<label>From <input name="from" value="${from}" autocomplete="off" placeholder="pod, node, outside or an address"></label>
+<button>Explain</button>
+</form>
+`;
+}
+
+function explanationSection(answer: Explanation, to: string, from: string): Html {
+  const failed = explainedOf(answer).find((one) => !isDelivered(one));
+  return html`${explainForm(to, from)}<section>
+${failed && html`<p>${runbookLink(sections[failed.from.kind])}</p>`}
+${blocksHtml(explanationBlocks(answer, true), 0)}</section>
+`;
+}
+
+/** Sections of docs/runbook.md, by client. */
+const sections = { pod: 'from-a-pod', node: 'from-the-node', outside: 'from-outside' } as const;

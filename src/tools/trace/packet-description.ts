@@ -1,7 +1,7 @@
 /** Describes what happened to a packet, in the words of `fairlead explain` where they match. */
 import type { Trace } from '../../ask/trace.ts';
+import { chainText, ruleText } from '../../kernel/nft/print-rule.ts';
 import { hookWord } from '../../kernel/nft/words.ts';
-import { chainText, ruleText } from '../../kernel/rule-text.ts';
 import { isUntracking } from '../../kernel/xt/untracking.ts';
 import type { Explained } from './explained.ts';
 import { destinationText, type Headers, sourceText, type TraceEvent } from './headers.ts';

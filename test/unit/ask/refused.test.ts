@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { readRecords } from '../../../src/kernel/records.ts';
-import { RefusedConnections } from '../../../src/serve/ask/refused.ts';
+import { RefusedConnections } from '../../../src/serve/ask/unanswered.ts';
 import type { FrontendsInForce } from '../../../src/state/frontends-in-force.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { kernelWith } from '../../fake/kernel-with.ts';

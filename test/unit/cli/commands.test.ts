@@ -3,13 +3,12 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { readArguments } from '../../../src/cli/arguments.ts';
 import { reply } from '../../../src/cli/ask/client.ts';
 import { fullName } from '../../../src/cli/command.ts';
 import { commands, shownCommands } from '../../../src/cli/commands.ts';
 import { UsageError } from '../../../src/cli/errors.ts';
 import { helpOf } from '../../../src/cli/help.ts';
-import { findCommand, runCommand } from '../../../src/cli/run-command.ts';
+import { findCommand, readArguments, runCommand } from '../../../src/cli/run-command.ts';
 import { Terminal } from '../../../src/cli/terminal.ts';
 
 async function run(...args: readonly string[]) {

@@ -1,7 +1,6 @@
 /** Command lines of documents, read as the program would. */
-import { readArguments } from '../../../src/cli/arguments.ts';
 import { UsageError } from '../../../src/cli/errors.ts';
-import { findCommand } from '../../../src/cli/run-command.ts';
+import { findCommand, readArguments } from '../../../src/cli/run-command.ts';
 import { flagKeys } from '../../../src/config/settings/index.ts';
 
 /** Blocks of documents that are to be typed. */

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { KernelReader, ReplyOf, TableName } from '../../../kernel/kernel.ts';
 import { readClauses } from '../../../kernel/nft/clauses.ts';
 import { NFPROTO, VERDICT } from '../../../kernel/nft/constants.ts';
-import { chainText, ruleText } from '../../../kernel/rule-text.ts';
+import { chainText, ruleText } from '../../../kernel/nft/print-rule.ts';
 import { builtInChains } from '../../../kernel/xt/tables.ts';
 import type { ModeName } from '../../../modes/mode.ts';
 import { type Hook, seenAt } from './hooks.ts';
