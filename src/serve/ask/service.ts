@@ -313,7 +313,7 @@ class EndpointRows {
     for (let i = 0; i < flags.length && shown.length < most; i += 1) {
       if (pacer.due) await pacer.rest();
       const flag = flags[i]!;
-      const place = this.#placeOf(endpoints, i, flag);
+      const place = this.#slicePosition(endpoints, i, flag);
       const usedBy = pools.filter((pool) => choices[pool]?.takes(flag));
       const address = formatAddress(endpoints.address(i));
       const pod = this.#pods.get(address);
@@ -333,7 +333,7 @@ class EndpointRows {
     return shown;
   }
 
-  #placeOf(endpoints: EndpointList, index: number, flag: number): Partial<ShownEndpoint> {
+  #slicePosition(endpoints: EndpointList, index: number, flag: number): Partial<ShownEndpoint> {
     const at = index * endpointBytes[endpoints.family];
     const place = this.#rows.get(endpoints.latin1.slice(at, at + addressBytes[endpoints.family]));
     const where = place?.slice.places?.[place.index];

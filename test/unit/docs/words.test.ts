@@ -9,17 +9,16 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 86_144;
+const total = 85_430;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
-  'bench/README.md': 2801,
+  'bench/README.md': 2715,
   'docs/api.md': 3176,
   'docs/balancing.md': 1780,
   'docs/configuration.md': 2988,
   'docs/connect-time.md': 1450,
   'docs/differences.md': 2849,
-  'docs/internals/kube-proxy-behaviour.md': 2960,
-  'docs/internals/reliability.md': 1747,
+  'docs/internals/kube-proxy-behaviour.md': 2837,
   'docs/kubectl-plugin.md': 1247,
   'docs/limits.md': 2780,
   'docs/logs.md': 3521,
