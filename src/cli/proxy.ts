@@ -140,7 +140,7 @@ function machineAddresses(log: Logger): MachineAddresses {
   return new MachineAddresses({
     after: systemClock.after,
     read: interfaceAddresses,
-    watch: (told) => new (loadAddon().AddressWatch)(told),
+    watch: (notify) => new (loadAddon().AddressWatch)(notify),
     failed: ({ message }) =>
       log.warn({ err: message }, 'Could not read interfaces; keeping the last addresses'),
     restored: () => log.info('Read interfaces again'),

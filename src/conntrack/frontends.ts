@@ -6,7 +6,7 @@ import { noEndpoints } from './policy.ts';
 /** The most endpoints that a frontend has lost in several changes: of more, the last ones count. */
 const lostMax = 16_384;
 
-/** How many frontends one `ripen` asks about: that takes a millisecond. */
+/** How many frontends one `markDue` asks about: that takes a millisecond. */
 const askedMost = 512;
 
 type Suspects = Map<FrontendKey, ReadonlySet<EndpointKey>>;
@@ -22,7 +22,7 @@ export class SuspectFrontends {
   #joinedWith = noEndpoints;
   #due: Suspects = new Map();
 
-  /** Frontends whose entries are suspect since the last `ripen`, with the endpoints they lost. */
+  /** Frontends whose entries are suspect since the last `markDue`, with the endpoints they lost. */
   get fresh(): ReadonlyMap<FrontendKey, ReadonlySet<EndpointKey>> {
     return this.#fresh;
   }
@@ -42,7 +42,7 @@ export class SuspectFrontends {
    * what it was not asked about: one call asks about few, the next one about the following. Returns
    * whether it was asked about all.
    */
-  ripen(isEarly?: (key: FrontendKey) => boolean): boolean {
+  markDue(isEarly?: (key: FrontendKey) => boolean): boolean {
     const { size } = this.#fresh;
     if (isEarly === undefined && this.#due.size === 0) {
       this.#due = this.#fresh;

@@ -170,7 +170,7 @@ export class ConntrackReconciler {
     // It does not rest with the passes: whoever causes these does not keep others from being asked.
     this.#asking = new Runner({
       clock,
-      work: async () => this.#ripen(),
+      work: async () => this.#markDue(),
       restMs: () => (this.#unswept() === undefined ? 0 : askPauseMs),
     });
     this.#passes = new Runner({
@@ -264,14 +264,14 @@ export class ConntrackReconciler {
   }
 
   /** Makes due what does not wait for a sweep, and plans passes. */
-  #ripen(): void {
+  #markDue(): void {
     const now = this.#options.clock.now();
     const unswept = this.#unswept();
     for (const work of this.#all) {
       const { frontends } = work;
       const asks = work.again === undefined ? unswept : undefined;
       const isEarly = asks && ((key: FrontendKey) => isHeldBy(work, key, asks));
-      if (this.#isOpen(work) && !frontends.ripen(isEarly)) this.#asking.soon();
+      if (this.#isOpen(work) && !frontends.markDue(isEarly)) this.#asking.soon();
       if (frontends.due.size === 0) continue;
       work.dueMs ??= now + (work.again?.pauseMs ?? work.graceMs);
       this.#passes.soon(work.dueMs - now);

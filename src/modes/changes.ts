@@ -14,7 +14,7 @@ export interface ModeFrontend {
    * address is a ClusterIP, or while Services are resolved for new addresses of the node. Then
    * `state/precedence.ts` decides, as always.
    */
-  readonly contender?: Frontend['kind'] | undefined;
+  readonly claimKind?: Frontend['kind'] | undefined;
 }
 
 /** The change of one frontend within a batch. `owner`: whom to blame when the kernel refuses it. */
@@ -43,7 +43,7 @@ interface Change<T> {
  */
 export class FrontendChanges<T extends ModeFrontend> {
   readonly #changes = new Map<string, Change<T>>();
-  /** All claims to each frontend with a `contender`, whether or not they are granted. */
+  /** All claims to each frontend with a `claimKind`, whether or not they are granted. */
   readonly #claimants = new Map<string, readonly Claim<T>[]>();
 
   get isAny(): boolean {
@@ -55,7 +55,7 @@ export class FrontendChanges<T extends ModeFrontend> {
   }
 
   claim(owner: string, frontend: T): void {
-    if (frontend.contender !== undefined) {
+    if (frontend.claimKind !== undefined) {
       this.#contest(frontend.id, (claims) => [...claims, { owner, frontend }]);
       return;
     }
@@ -67,7 +67,7 @@ export class FrontendChanges<T extends ModeFrontend> {
 
   /** What was claimed since the last batch was not in force before it. */
   release(owner: string, frontend: T): void {
-    if (frontend.contender !== undefined) {
+    if (frontend.claimKind !== undefined) {
       this.#contest(frontend.id, (claims) => without(claims, owner));
       return;
     }
@@ -90,14 +90,14 @@ export class FrontendChanges<T extends ModeFrontend> {
 
   /** A claim to a frontend in force, which changes nothing. */
   resume(owner: string, frontend: T): void {
-    if (frontend.contender === undefined) return;
+    if (frontend.claimKind === undefined) return;
     const claims = this.#claimants.get(frontend.id) ?? [];
     this.#claimants.set(frontend.id, [...claims, { owner, frontend }]);
   }
 
   /** Whether this Forwarding is the owner of the frontend. */
-  holds(owner: string, { id, contender }: T): boolean {
-    return contender === undefined || best(this.#claimants.get(id) ?? [])?.owner === owner;
+  holds(owner: string, { id, claimKind }: T): boolean {
+    return claimKind === undefined || best(this.#claimants.get(id) ?? [])?.owner === owner;
   }
 
   /** Forgets all changes and claims; `resume` makes the claims again. */
@@ -144,7 +144,7 @@ function without<T>(claims: readonly Claim<T>[], owner: string): readonly Claim<
 function best<T extends ModeFrontend>(claims: readonly Claim<T>[]): Claim<T> | undefined {
   let found = claims[0];
   for (const claim of claims) {
-    const isBetter = comparePrecedence(claim.frontend.contender!, found!.frontend.contender!) < 0;
+    const isBetter = comparePrecedence(claim.frontend.claimKind!, found!.frontend.claimKind!) < 0;
     if (isBetter) found = claim;
   }
   return found;

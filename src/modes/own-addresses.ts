@@ -45,8 +45,8 @@ export function addressFields(family: Family, link: string, addresses: readonly 
   return { family: NFPROTO[family], link, index: 0, prefixLength, addresses: packed };
 }
 
-/** See `ModeFrontend.contender`. */
-export function contenderOf(
+/** See `ModeFrontend.claimKind`. */
+export function claimKindOf(
   { address, kind }: Frontend,
   { nodePortAddresses }: Environment,
 ): Frontend['kind'] | undefined {

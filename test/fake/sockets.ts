@@ -64,7 +64,7 @@ export class WrittenSockets implements Sockets {
   }
 
   texts(): string[] {
-    return [...this.#open.values()].map(({ contender: _, ...one }) => JSON.stringify(one)).sort();
+    return [...this.#open.values()].map(({ claimKind: _, ...one }) => JSON.stringify(one)).sort();
   }
 }
 

@@ -19,7 +19,7 @@ export function statusFacts(status: Status): Fact[] {
   const server = [source.server ?? 'not known yet', source.serverVersion].filter(Boolean);
   const waiting = services.waiting > 0 ? `, ${services.waiting} not looked at yet` : '';
   const { withProblems } = services;
-  const troubled = withProblems > 0 ? `, ${withProblems} with problems` : '';
+  const unhealthy = withProblems > 0 ? `, ${withProblems} with problems` : '';
   const isOff = connectTime.state === 'off' && connectTime.stale.unknown === undefined;
   const { failureDetection: detection, fastPath } = status;
   return [
@@ -33,7 +33,7 @@ export function statusFacts(status: Status): Fact[] {
       'Source',
       source.kind === 'manifests' ? `manifests in ${source.directory}` : server.join(', '),
     ],
-    ['Services', `${services.known}${waiting}${troubled}`],
+    ['Services', `${services.known}${waiting}${unhealthy}`],
     ...(conntrack === undefined ? [] : [['Conntrack', conntrackText(conntrack)] satisfies Fact]),
   ];
 }

@@ -13,7 +13,7 @@ import { binary, bytesOf, destinationKey, hairpinKeys } from '../elements.ts';
 import type { Environment } from '../mode.ts';
 import { sharedContent, type TableObject } from '../nft-table/shared.ts';
 import { type Firewall, firewallOf, selfClientKeys } from '../nft-table/source-ranges.ts';
-import { boundAddresses, contenderOf } from '../own-addresses.ts';
+import { boundAddresses, claimKindOf } from '../own-addresses.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import { type SetName, type SharedSet, sharedElements } from './layout.ts';
 
@@ -139,7 +139,7 @@ function frontendAt(
     endings: forwarding.endings,
     serving: forwarding.serving,
     firewall: firewallOf(forwarding, frontend, refuse),
-    contender: contenderOf(frontend, environment),
+    claimKind: claimKindOf(frontend, environment),
   };
 }
 

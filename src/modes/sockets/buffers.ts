@@ -90,7 +90,7 @@ export class Buffers {
   /** Those with more than a part of what they may have. */
   readonly #large = new Set<Group>();
   /** Those whose bytes may become more or less. */
-  readonly #stirring = new Set<Watched>();
+  readonly #active = new Set<Watched>();
   readonly #ended = { all: 0, frontend: 0, client: 0 };
   #addon: Pick<Addon, 'bufferedBytes' | 'limitBuffers'> | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -129,7 +129,7 @@ export class Buffers {
     for (const { members } of groups) members.add(watched);
     const stirs = (): void => {
       watched.isMoving = true;
-      this.#stirring.add(watched);
+      this.#active.add(watched);
       this.#schedule(lookMs);
     };
     return {
@@ -159,7 +159,7 @@ export class Buffers {
 
   #forget(watched: Watched): void {
     this.#holds(watched, 0);
-    this.#stirring.delete(watched);
+    this.#active.delete(watched);
     for (const group of watched.groups) {
       group.members.delete(watched);
       if (group.members.size > 0) continue;
@@ -208,24 +208,24 @@ export class Buffers {
         sinceMs = performance.now();
       });
     };
-    await inTurns([...this.#stirring], pause, (watched) => this.#count(watched));
+    await inTurns([...this.#active], pause, (watched) => this.#count(watched));
     for (const bound of innerFirst) {
       for (const group of [...this.#large]) {
         if (group.bound === bound) await this.#keepWithin(group, pause);
       }
     }
     if (this.#large.size > 0) {
-      await inTurns([...this.#stirring], pause, (watched) => this.#limit(watched));
+      await inTurns([...this.#active], pause, (watched) => this.#limit(watched));
     }
     workedMs += performance.now() - sinceMs;
     this.#isLooking = false;
     this.#earliestMs = performance.now() + workedMs / lookPart;
     // What the kernel takes for a side that is not read grows without an event.
-    if (this.#stirring.size > 0) this.#schedule(lookMs);
+    if (this.#active.size > 0) this.#schedule(lookMs);
   }
 
   #count(watched: Watched): void {
-    if (watched.sockets.length === 0) this.#stirring.delete(watched);
+    if (watched.sockets.length === 0) this.#active.delete(watched);
     watched.wasMoving = watched.isMoving;
     watched.isMoving = false;
     let bytes = 0;
@@ -236,7 +236,7 @@ export class Buffers {
       isPaused ||= socket.isPaused();
     }
     this.#holds(watched, bytes);
-    if (!isPaused && bytes <= idleBytes) this.#stirring.delete(watched);
+    if (!isPaused && bytes <= idleBytes) this.#active.delete(watched);
   }
 
   async #keepWithin(group: Group, pause: () => Promise<void> | undefined): Promise<void> {
@@ -266,7 +266,7 @@ export class Buffers {
     const { client, frontend, sockets } = watched;
     for (const socket of [...sockets]) socket.resetAndDestroy();
     this.#holds(watched, 0);
-    this.#stirring.delete(watched);
+    this.#active.delete(watched);
     this.#ended[bound] += 1;
     this.#report({ of: 'bytes', bound, frontend, client, max: this.max[bound] });
   }

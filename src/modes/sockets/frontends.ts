@@ -17,7 +17,7 @@ import {
   type LocalDetector,
   type ModeConfig,
 } from '../mode.ts';
-import { contenderOf } from '../own-addresses.ts';
+import { claimKindOf } from '../own-addresses.ts';
 import { allowedClients, selfClients } from '../source-ranges.ts';
 import type { Remembering } from './memory.ts';
 
@@ -118,7 +118,7 @@ function frontendAt(
     udpIdleTimeoutMs,
     isEnding: forwarding.endings?.kept !== undefined,
     maxAgeMs: forwarding.endings?.maxAgeMs,
-    contender: contenderOf(frontend, environment),
+    claimKind: claimKindOf(frontend, environment),
   };
 }
 
@@ -164,7 +164,7 @@ export const sameFrontend = equality<ServedFrontend>({
   address: 'ignored',
   protocol: 'ignored',
   port: 'ignored',
-  contender: 'is',
+  claimKind: 'is',
   pools: equality<ServedFrontend['pools']>({ node: sameValue, pod: sameValue, outside: sameValue }),
   networks: sameNetworks,
   right: listEquality(sameValue<EndpointList>),

@@ -137,7 +137,7 @@ export class Switchboard {
       const port = pool.port(index);
       if (listens(address, port)) return true;
       // To the node that the client is, whose node port leads here.
-      const isSamePort = balancer.frontend.contender === 'nodePort' && port === frontend.port;
+      const isSamePort = balancer.frontend.claimKind === 'nodePort' && port === frontend.port;
       return isSamePort && client === formatAddress(address.bytes);
     };
     try {

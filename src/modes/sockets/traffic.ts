@@ -45,12 +45,12 @@ export class Traffic {
   }
 
   #add(frontend: ServedFrontend, what: string, of: Count['of']): void {
-    const { address, id: at, port, protocol, contender } = frontend;
+    const { address, id: at, port, protocol, claimKind } = frontend;
     const id = `${what} ${at}`;
     const key = `${address.family} ${id}`;
     let tally = this.#tallies.get(key);
     if (tally === undefined) {
-      const isNodePort = contender === 'nodePort';
+      const isNodePort = claimKind === 'nodePort';
       const destination = { address: isNodePort ? undefined : address, port, protocol };
       tally = { id, count: 0, destination, of };
     }

@@ -78,7 +78,7 @@ export class ProblemIndex implements KnownProblems {
     return this.#isComplete ? this.counts : undefined;
   }
 
-  get troubled(): ReadonlyMap<string, readonly ProblemReason[]> {
+  get withProblems(): ReadonlyMap<string, readonly ProblemReason[]> {
     const refused = this.#refused();
     const keys = new Set([...this.#reasons.keys(), ...refused]);
     return new Map(Array.from(keys, (key) => [key, this.#namesOf(key, refused)]));

@@ -23,7 +23,7 @@ export async function problemListOf(
   const after = query.get('continue') ?? '';
   const { problems: proxy, remarks, services } = await statusOf(agent);
   const { node, healthy, reasons } = totals(agent, proxy);
-  const keys = [...agent.problemIndex.troubled.keys()].filter((key) => key > after).sort();
+  const keys = [...agent.problemIndex.withProblems.keys()].filter((key) => key > after).sort();
   const head = { apiVersion, kind: 'ProblemList', node, healthy, proxy, remarks } as const;
   const counts = { known: services.known, withProblems: services.withProblems };
   const pacer = answerPacer(agent);

@@ -30,7 +30,7 @@ export interface KnownProblems {
   /** Checks a Service all of whose ports were resolved. */
   check(subject: Subject): void;
   /** The reasons of each Service that has a problem, as of the last `catchUp`. */
-  readonly troubled: ReadonlyMap<string, readonly ProblemReason[]>;
+  readonly withProblems: ReadonlyMap<string, readonly ProblemReason[]>;
   /** The number of Services with problems, in total and by reason, as of the last `catchUp`. */
   readonly counts: {
     readonly services: number;

@@ -21,18 +21,18 @@ export async function servicesOf(agent: AgentState, query: URLSearchParams): Pro
   const limit = numberOf(query, 'limit', limits);
   const namespace = query.get('namespace');
   const name = query.get('name');
-  const isOnlyTroubled = isAsked(query, 'state', 'unhealthy');
-  const areTroubledFirst = isAsked(query, 'order', 'problems');
+  const isOnlyWithProblems = isAsked(query, 'state', 'unhealthy');
+  const areProblemsFirst = isAsked(query, 'order', 'problems');
   await agent.problemIndex.catchUp();
-  const { troubled } = agent.problemIndex;
+  const { withProblems } = agent.problemIndex;
   const pacer = answerPacer(agent);
   const isSelected = (service: Service): boolean =>
     (namespace === null || service.namespace === namespace) &&
     (name === null || matchesGlob(service.name, name)) &&
-    (!isOnlyTroubled || troubled.has(service.key));
+    (!isOnlyWithProblems || withProblems.has(service.key));
   const items: ServiceRow[] = [];
   const after = query.get('continue') ?? '';
-  const places = areTroubledFirst
+  const places = areProblemsFirst
     ? await placesByName(agent, { after, count: limit + 1, isSelected, pacer })
     : placesAfter(after, agent);
   let last = '';
@@ -41,7 +41,7 @@ export async function servicesOf(agent: AgentState, query: URLSearchParams): Pro
     const service = agent.state.service(place.replace(firstMark, ''));
     if (service === undefined || !isSelected(service)) continue;
     if (items.length === limit) return { apiVersion, kind: 'ServiceList', items, continue: last };
-    const reasons = troubled.get(service.key) ?? noReasons;
+    const reasons = withProblems.get(service.key) ?? noReasons;
     items.push(rowOf(agent, service, reasons));
     last = place;
   }
@@ -73,7 +73,7 @@ interface Page {
 
 /** The next places: of Services with problems, then of the others, each by name. */
 async function placesByName(
-  { problemIndex: { troubled }, state }: AgentState,
+  { problemIndex: { withProblems }, state }: AgentState,
   { after, count, isSelected, pacer }: Page,
 ): Promise<string[]> {
   let places: string[] = [];
@@ -81,7 +81,7 @@ async function placesByName(
   let end: string | undefined;
   for (const key of state.serviceKeys()) {
     if (pacer.due) await pacer.rest();
-    const place = troubled.has(key) ? firstMark + key : key;
+    const place = withProblems.has(key) ? firstMark + key : key;
     if (after !== '' && byName(place, after) <= 0) continue;
     if (end !== undefined && byName(place, end) > 0) continue;
     const service = state.service(key);

@@ -29,10 +29,10 @@ export function verdict(
   nowMs: number,
 ): Html {
   const { problems, remarks, runbook, setAside, healthy } = status;
-  const troubled = troubledServices(status);
+  const unhealthy = servicesWithProblems(status);
   const sentence = healthy
     ? html`<strong class="good">Proxy healthy.</strong> ${summary(status)}${lastChange(last, nowMs)}.`
-    : html`<strong class="bad">Proxy unhealthy.</strong> ${problems[0]} ${runbookLink(runbook[0]!)}${troubled && ['. ', troubled, '.']}`;
+    : html`<strong class="bad">Proxy unhealthy.</strong> ${problems[0]} ${runbookLink(runbook[0]!)}${unhealthy && ['. ', unhealthy, '.']}`;
   return live('status', [
     html`<p class="verdict${healthy ? '' : ' bad'}">${sentence}</p>`,
     problems.length > 1 ? problemList(problems.slice(1), runbook.slice(1)) : undefined,
@@ -49,8 +49,8 @@ function summary(status: Status): Content {
   const { known } = services;
   const waiting = Math.max(services.waiting, ...families.map((family) => family.waiting));
   const wait = `${grouped(waiting)} of ${counted(known, 'Service')} wait`;
-  const troubled = troubledServices(status);
-  if (troubled !== undefined) return waiting > 0 ? [troubled, `; ${wait}`] : troubled;
+  const unhealthy = servicesWithProblems(status);
+  if (unhealthy !== undefined) return waiting > 0 ? [unhealthy, `; ${wait}`] : unhealthy;
   if (waiting > 0) return wait;
   return known === 1
     ? 'The only Service is in force'
@@ -58,7 +58,7 @@ function summary(status: Status): Content {
 }
 
 /** `6 Services have problems`; undefined if there are none. */
-function troubledServices({ services: { withProblems } }: Status): Html | undefined {
+function servicesWithProblems({ services: { withProblems } }: Status): Html | undefined {
   if (withProblems === 0) return undefined;
   const text = `${counted(withProblems, 'Service')} ${withProblems === 1 ? 'has' : 'have'} problems`;
   return html`<a href="/?state=unhealthy#services">${text}</a>`;

@@ -114,7 +114,7 @@ async function judge(attempt: Attempt, scene: Scene, exchange: Exchange): Promis
     const isExpected = (one: Exchanged): boolean =>
       'failed' in one && one.failed === (expected === 'dropped' ? 'timeout' : expected);
     const found = await firstThat(isExpected, attempt, exchange);
-    return isExpected(found) ? undefined : `${told(found)}, and should be ${expected}`;
+    return isExpected(found) ? undefined : `${outcomeText(found)}, and should be ${expected}`;
   }
   const first = await firstThat((one) => 'server' in one, attempt, exchange);
   const seen = new Map<string, number>();
@@ -143,14 +143,14 @@ async function firstThat(
   }
 }
 
-function told(one: Exchanged): string {
+function outcomeText(one: Exchanged): string {
   return 'failed' in one ? one.error : `${one.server} answers`;
 }
 
 function afterSome(one: Exchanged, made: number): string {
   return made === 1
-    ? told(one)
-    : `connection ${made} failed after others were answered: ${told(one)}`;
+    ? outcomeText(one)
+    : `connection ${made} failed after others were answered: ${outcomeText(one)}`;
 }
 
 function wrongOf(

@@ -23,7 +23,7 @@ describe('suspect frontends', () => {
         new Set([one, two, three].map(endpoint)),
       );
     }
-    frontends.ripen();
+    frontends.markDue();
     eachSuspect(lives[3], lives[2], frontends.suspect);
     for (const frontend of lives[0]!.frontends) {
       expect(frontends.fresh.get(frontendKey(frontend))).toEqual(new Set([endpoint(one)]));
@@ -34,7 +34,7 @@ describe('suspect frontends', () => {
     const both = dns({ '10.0.0.1': ready, '10.0.0.2': { is: ['ready'] } });
     const frontends = new SuspectFrontends();
     eachSuspect(undefined, both, frontends.suspect);
-    frontends.ripen();
+    frontends.markDue();
     eachSuspect(both, dns(['10.0.0.1']), frontends.suspect);
     const key = frontendKey(both.frontends[0]!);
     expect(frontends.fresh.get(key)).toEqual(new Set([endpoint('10.0.0.2')]));

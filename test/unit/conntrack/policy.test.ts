@@ -29,10 +29,10 @@ function stale(steps: readonly Step[], entries: readonly string[], given: Circum
   const { earlier = [], nodes = [nodeAddress], untranslated = 'wrong' } = given;
   const frontends = new SuspectFrontends();
   for (const [previous, next] of earlier) eachSuspect(previous, next, frontends.suspect);
-  frontends.ripen();
+  frontends.markDue();
   frontends.clear();
   for (const [previous, next] of steps) eachSuspect(previous, next, frontends.suspect);
-  frontends.ripen();
+  frontends.markDue();
   const of = entries.map((text): FakeEntry => {
     const [to = '', answeredBy = ''] = text.split(' < ');
     const from = to.startsWith('[') ? '[fd99::1]:4000' : '172.16.0.9:4000';

@@ -23,23 +23,23 @@ describe('an address that accepts node ports, and that two Forwardings claim at 
       [other, better],
     ]) {
       const changes = new FrontendChanges<ModeFrontend>();
-      for (const contender of order) changes.claim(contender, { id, contender });
+      for (const claimKind of order) changes.claim(claimKind, { id, claimKind });
       expect(all(changes)).toMatchObject([[id, { owner: better, before: undefined }]]);
-      expect(changes.holds(other, { id, contender: other })).toBe(false);
+      expect(changes.holds(other, { id, claimKind: other })).toBe(false);
     }
   });
 
   it('passes to the one that is left', () => {
     const changes = new FrontendChanges<ModeFrontend>();
-    for (const contender of kinds) changes.resume(contender, { id, contender });
-    for (const contender of kinds.slice(0, 2)) changes.release(contender, { id, contender });
+    for (const claimKind of kinds) changes.resume(claimKind, { id, claimKind });
+    for (const claimKind of kinds.slice(0, 2)) changes.release(claimKind, { id, claimKind });
     expect(all(changes)).toMatchObject([
       [
         id,
         {
           owner: 'loadBalancerIP',
-          before: { contender: 'clusterIP' },
-          after: { contender: 'loadBalancerIP' },
+          before: { claimKind: 'clusterIP' },
+          after: { claimKind: 'loadBalancerIP' },
         },
       ],
     ]);

@@ -252,7 +252,7 @@ async function withoutHolder(
   pacer: Pacer,
 ): Promise<Answer> {
   const because = await whyNobody(input, found, pacer);
-  const taken = new Set(found.near.map(({ frontend }) => frontend.kind));
+  const taken = new Set(found.similar.map(({ frontend }) => frontend.kind));
   const unclaimed = input.describer.unclaimed(
     input.setting.config,
     input.setting.environment,
@@ -273,11 +273,11 @@ async function withoutHolder(
 
 async function whyNobody(
   input: ExplainInput,
-  { near, nodePorts }: SearchResult,
+  { similar, nodePorts }: SearchResult,
   pacer: Pacer,
 ): Promise<string> {
   return (
-    whyNotThisPort(input, near) ??
+    whyNotThisPort(input, similar) ??
     (await whyNotGiven(input, pacer)) ??
     whyNoNodePort(input, nodePorts) ??
     whyUnserved(input) ??
@@ -289,9 +289,9 @@ async function whyNobody(
 /** A Service has the address, but not this port. */
 function whyNotThisPort(
   { target, agent }: ExplainInput,
-  near: readonly Holder[],
+  similar: readonly Holder[],
 ): string | undefined {
-  const [first] = near;
+  const [first] = similar;
   if (first === undefined) return undefined;
   const { servicePort } = first.forwarding;
   const key = serviceKey(servicePort);

@@ -24,7 +24,7 @@ export interface SearchResult {
   /** The frontend that matches a packet to the address and port. */
   readonly holder: Holder | undefined;
   /** Frontends of the address with another port or protocol. */
-  readonly near: readonly Holder[];
+  readonly similar: readonly Holder[];
   /** Node ports with this number, even if the address does not accept node ports. */
   readonly nodePorts: readonly Holder[];
 }
@@ -37,7 +37,7 @@ export async function searchBoth(
   const { engine, setting, sync, target } = input;
   const holder = holderAt(engine, target, target.protocol);
   if (holder !== undefined) {
-    return { inForce: { holder, near: [], nodePorts: [] }, desired: undefined };
+    return { inForce: { holder, similar: [], nodePorts: [] }, desired: undefined };
   }
   const { acceptsNodePorts } = classifyAddress(setting, engine.context, target.address);
   const inForce = await search(sync.inForce.values(), target, acceptsNodePorts, pacer);
@@ -82,25 +82,25 @@ async function search(
   acceptsNodePorts: boolean,
   pacer: Pacer,
 ): Promise<SearchResult> {
-  const near: Holder[] = [];
+  const similar: Holder[] = [];
   const nodePorts: Holder[] = [];
   await inTurns(forwardings, pacer.pause, (forwarding) => {
     for (const frontend of forwarding.frontends) {
       if (frontend.address === undefined) {
         if (frontend.port === port) nodePorts.push({ forwarding, frontend });
       } else if (isAt(frontend, address)) {
-        near.push({ forwarding, frontend });
+        similar.push({ forwarding, frontend });
       }
     }
   });
   const isMeant = ({ forwarding, frontend }: Holder): boolean =>
     hasPort(frontend, port) && protocol === protocolOf(forwarding);
   // The address and port of a Service match before a node port.
-  const exact = near.find((one) => isMeant(one) && one.frontend.lastPort === undefined);
+  const exact = similar.find((one) => isMeant(one) && one.frontend.lastPort === undefined);
   const holder =
-    exact ?? near.find(isMeant) ?? (acceptsNodePorts ? nodePorts.find(isMeant) : undefined);
+    exact ?? similar.find(isMeant) ?? (acceptsNodePorts ? nodePorts.find(isMeant) : undefined);
   const met = holder && holderOf(holder.forwarding, holder.frontend, port);
-  return { holder: met, near: near.filter((one) => one !== holder), nodePorts };
+  return { holder: met, similar: similar.filter((one) => one !== holder), nodePorts };
 }
 
 function isAt(frontend: Frontend, { key }: Address): boolean {

@@ -194,10 +194,10 @@ it('a node port does not connect to itself through another node port of this nod
   const [vip, client, a] = [host(45, 1), host(45, 2), host(45, 3)];
   await Promise.all([tcpEndpoint(client), tcpEndpoint(a)]);
   const { board: sockets } = board(1024);
-  await sockets.open(frontend(vip, pool(client), { contender: 'nodePort' }));
+  await sockets.open(frontend(vip, pool(client), { claimKind: 'nodePort' }));
   expect(await askOnce(vip, client)).toBe('reset');
   expect(await askOnce(vip, a)).toBe(client);
-  sockets.update(frontend(vip, pool(client, a), { contender: 'nodePort' }));
+  sockets.update(frontend(vip, pool(client, a), { claimKind: 'nodePort' }));
   expect(await askOnce(vip, client)).toBe(a);
   // A pod reaches itself through its Service.
   sockets.update(frontend(vip, pool(client)));
