@@ -43,9 +43,9 @@ interface Ejection {
 }
 
 export class NodeStage {
-  readonly node = new Namespace('stage-node');
-  readonly #client = new Namespace('stage-client');
-  readonly sides = { near: new Namespace('stage-near'), far: new Namespace('stage-far') };
+  readonly node: Namespace;
+  readonly #client: Namespace;
+  readonly sides: Readonly<Record<Side, Namespace>>;
   readonly #links = new Map<Side, ChildProcess>();
   readonly #folder = mkdtempSync(join(tmpdir(), 'fairlead-stage-'));
   readonly #servers = new Map<Side, ChildProcess[]>();
@@ -54,6 +54,16 @@ export class NodeStage {
   #inside: ChildProcess | undefined;
   /** In order, since the proxy was started. */
   ejections: Ejection[] = [];
+
+  /** `name`: of one of several. */
+  constructor(name = 'stage') {
+    const [node, client, near, far] = ['node', 'client', 'near', 'far'].map(
+      (place) => new Namespace(`${name}-${place}`),
+    ) as [Namespace, Namespace, Namespace, Namespace];
+    this.node = node;
+    this.#client = client;
+    this.sides = { near, far };
+  }
 
   /**
    * The servers of each side listen at these ports of all of its addresses. `links`: only processes
