@@ -14,7 +14,7 @@ interface ObjectTypes {
   /** What belongs to one Forwarding alone. */
   readonly frontend: ModeFrontend;
   /** A frontend as the kernel holds it. */
-  readonly held: unknown;
+  readonly observed: unknown;
   /** What several Forwardings may need, or the environment. */
   readonly shared: SharedObject;
 }
@@ -49,7 +49,7 @@ export type Difference<T extends ObjectTypes> = {
 } & (
   | { readonly from: 'belief'; readonly before: T['frontend'] | undefined }
   /** `before` was read from the kernel. What differs is counted in `drift`. */
-  | { readonly from: 'kernel'; readonly before: T['held'] | undefined; readonly drift: Counts }
+  | { readonly from: 'kernel'; readonly before: T['observed'] | undefined; readonly drift: Counts }
 );
 
 /** A shared object that is to be made whole, or deleted if `after` is undefined. */
@@ -85,7 +85,7 @@ export interface Writer<T extends ObjectTypes> {
 }
 
 /** A shared object as the kernel holds it. */
-export type HeldShared = Pick<SharedObject, 'id' | 'laterRank'>;
+export type ObservedShared = Pick<SharedObject, 'id' | 'laterRank'>;
 
 /** What was read from the kernel, as objects that the mode keeps. */
 export interface Found<T extends ObjectTypes> {
@@ -94,13 +94,13 @@ export interface Found<T extends ObjectTypes> {
   /** See `KernelState`. Without it, pools have no order in the kernel. */
   adopt?(next: Forwarding): Forwarding;
   /** What the kernel holds of the frontend. `rest` leaves out what was taken. */
-  take(frontend: T['frontend']): T['held'] | undefined;
+  take(frontend: T['frontend']): T['observed'] | undefined;
   /** The frontends that were not taken. */
-  rest(): Iterable<readonly [id: string, held: T['held']]>;
+  rest(): Iterable<readonly [id: string, observed: T['observed']]>;
   /** How the kernel differs from the object; undefined: not at all. */
   faultOf(object: T['shared']): 'missing' | 'wrong' | undefined;
   /** The shared objects that the kernel holds. */
-  shared(): Iterable<HeldShared>;
+  shared(): Iterable<ObservedShared>;
 }
 
 /** The last part of a repair. */

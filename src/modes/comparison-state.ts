@@ -116,10 +116,10 @@ export class Comparison<T extends Types> {
     const { changes, next } = this.#parts;
     const drift = this.uncounted;
     next.isRepair = true;
-    await inTurns(this.#found!.rest(), pause, ([id, held]) => {
+    await inTurns(this.#found!.rest(), pause, ([id, observed]) => {
       if (this.touched.has(id) || changes.has(id)) return;
       const none = { owner: '', after: undefined } as const;
-      next.writer.write({ of: 'frontend', from: 'kernel', before: held, ...none, drift });
+      next.writer.write({ of: 'frontend', from: 'kernel', before: observed, ...none, drift });
     });
     await this.#pruneShared(drift, pause);
     await end?.(this.part(drift, pause));

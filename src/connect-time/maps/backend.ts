@@ -43,7 +43,7 @@ import {
   writeGroupKey,
   writeGroupValue,
 } from './layout.ts';
-import { type ConnectTimeObjects, ConnectTimeObservation, type HeldObject } from './observation.ts';
+import { type ConnectTimeObjects, ConnectTimeObservation, type Observed } from './observation.ts';
 import { isReadable, type PinnedStates, readPinned, type Unpin, unpinMaps } from './pinned.ts';
 import { askedOf, type Placement } from './placement.ts';
 import { poolIds } from './pool-ids.ts';
@@ -395,7 +395,7 @@ class BatchWriter implements Writer<ConnectTimeObjects> {
 }
 
 /** The groups of a pool in the kernel: as read, or as in force. */
-interface HeldGroups {
+interface ObservedGroups {
   readonly pool: Uint8Array;
   readonly numbers: Iterable<number>;
   /** Whether the group has the desired endpoints. */
@@ -403,9 +403,9 @@ interface HeldGroups {
 }
 
 function heldGroups(
-  before: HeldObject | ConnectTimeObjects['frontend'] | undefined,
+  before: Observed | ConnectTimeObjects['frontend'] | undefined,
   after: Pool | undefined,
-): HeldGroups {
+): ObservedGroups {
   if (before?.kind !== 'pool') {
     return { pool: after?.pool ?? new Uint8Array(0), numbers: [], isRight: () => false };
   }

@@ -17,15 +17,15 @@ import type { PoolId } from './pool-ids.ts';
 import { readMap } from './read-map.ts';
 
 /** An object in the kernel. Groups: `binary` of their values by number, maybe with gaps. */
-export type HeldObject =
+export type Observed =
   | { readonly kind: 'frontend'; readonly key: Uint8Array; readonly value: Uint8Array }
   | { readonly kind: 'pool'; readonly pool: Uint8Array; readonly groups: Map<number, string> };
 
-type HeldPool = Extract<HeldObject, { kind: 'pool' }>;
+type ObservedPool = Extract<Observed, { kind: 'pool' }>;
 
 export interface ConnectTimeObjects {
   readonly frontend: ConnectTimeObject;
-  readonly held: HeldObject;
+  readonly observed: Observed;
   /** Forwardings share nothing in the maps. */
   readonly shared: EnvironmentElement;
 }
@@ -37,7 +37,7 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
   readonly #environment = new Map<string, Uint8Array>();
   readonly #family: Family;
   readonly #poolId: PoolId;
-  readonly #held = new Map<string, HeldObject>();
+  readonly #held = new Map<string, Observed>();
 
   constructor(family: Family, poolId: PoolId) {
     this.#family = family;
@@ -65,13 +65,13 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
     return held?.kind === 'pool' ? listOf(this.#family, held) : list;
   }
 
-  take({ id }: ConnectTimeObject): HeldObject | undefined {
+  take({ id }: ConnectTimeObject): Observed | undefined {
     const held = this.#held.get(id);
     this.#held.delete(id);
     return held;
   }
 
-  rest(): Iterable<readonly [string, HeldObject]> {
+  rest(): Iterable<readonly [string, Observed]> {
     return this.#held;
   }
 
@@ -105,18 +105,18 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
   }
 
   /** The pool, created on first use. */
-  #pool(pool: string): HeldPool {
+  #pool(pool: string): ObservedPool {
     const id = poolObjectId(pool);
     const held = this.#held.get(id);
     if (held?.kind === 'pool') return held;
-    const made: HeldPool = { kind: 'pool', pool: bytesOf(pool), groups: new Map() };
+    const made: ObservedPool = { kind: 'pool', pool: bytesOf(pool), groups: new Map() };
     this.#held.set(id, made);
     return made;
   }
 }
 
 /** The endpoints without gaps. */
-function listOf(family: Family, { groups }: HeldPool): EndpointList {
+function listOf(family: Family, { groups }: ObservedPool): EndpointList {
   const inOrder = [...groups].sort(([a], [b]) => a - b);
   const packed = inOrder.map(([, value]) => packedGroup(family, bytesOf(value)));
   return EndpointList.from(family, Buffer.concat(packed));

@@ -36,8 +36,8 @@ import type { TableName } from './names.ts';
 import {
   chainAt,
   fixedRules,
-  type HeldChain,
   type IptablesObjects,
+  type ObservedChain,
   ServiceChain,
   type SharedRule,
   sharedRule,
@@ -197,8 +197,8 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     const { handles } = this.#memory;
     const [first] = last;
     if (first === undefined) return;
-    const held = found.rulesOf(chainId(first)) ?? [];
-    const left = held.filter(({ handle }) => {
+    const observed = found.rulesOf(chainId(first)) ?? [];
+    const left = observed.filter(({ handle }) => {
       return !behind.has(handle) && !touched.has(ruleName(first.table, handle));
     });
     const ends = new Set(left.slice(-last.length).map(({ handle }) => handle));
@@ -296,7 +296,7 @@ class IptablesBatchWriter implements Writer<IptablesObjects> {
   #frontend(difference: Difference<IptablesObjects>): void {
     const { before, after, owner } = difference;
     if (after === undefined) {
-      if (difference.from === 'kernel') this.#deleteHeld(difference.before!, difference.drift);
+      if (difference.from === 'kernel') this.#deleteObserved(difference.before!, difference.drift);
       else if (before !== undefined) this.transaction.deleteChain(before.chain, owner);
       return;
     }
@@ -306,7 +306,7 @@ class IptablesBatchWriter implements Writer<IptablesObjects> {
   }
 
   /** A reference from a map is not seen: then the deletion fails, and an audit tries again. */
-  #deleteHeld({ chain, isReferred, rules }: HeldChain, drift: Counts): void {
+  #deleteObserved({ chain, isReferred, rules }: ObservedChain, drift: Counts): void {
     const wasRefused = this.#memory.busy.delete(chainId(chain));
     const isNeeded = isReferred || wasRefused;
     if (isNeeded && rules.length === 0) return;

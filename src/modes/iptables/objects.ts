@@ -47,10 +47,10 @@ export class ServiceChain implements ModeFrontend, Iterable<CompiledRule> {
   }
 
   /** Whether it has the rules of another chain, or of one that was read. */
-  hasRulesOf(before: ServiceChain | HeldChain): boolean {
-    const isHeld = 'rules' in before;
-    if (this.length !== (isHeld ? before.rules : before).length) return false;
-    const rules = isHeld ? before.rules : Array.from(before, copied);
+  hasRulesOf(before: ServiceChain | ObservedChain): boolean {
+    const isObserved = 'rules' in before;
+    if (this.length !== (isObserved ? before.rules : before).length) return false;
+    const rules = isObserved ? before.rules : Array.from(before, copied);
     let i = 0;
     for (const { expressions } of this) {
       if (Buffer.compare(expressions, rules[i]!.expressions) !== 0) return false;
@@ -70,7 +70,7 @@ export interface ObservedRule {
 }
 
 /** Such a chain as the kernel holds it. */
-export interface HeldChain {
+export interface ObservedChain {
   readonly chain: TableChain;
   readonly rules: readonly ObservedRule[];
   /** Rules of others jump to it, so that the kernel would not delete it. */
@@ -84,7 +84,7 @@ export interface SharedRule extends ChainRule, SharedObject {
 
 export interface IptablesObjects {
   readonly frontend: ServiceChain;
-  readonly held: HeldChain;
+  readonly observed: ObservedChain;
   readonly shared: SharedRule;
 }
 

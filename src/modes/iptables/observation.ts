@@ -12,8 +12,8 @@ import { chainId, firewallChain, type Part, type TableChain, wholeMode } from '.
 import { isServiceChain, type TableName } from './names.ts';
 import {
   chainAt,
-  type HeldChain,
   type IptablesObjects,
+  type ObservedChain,
   type ObservedRule,
   type ServiceChain,
   type SharedRule,
@@ -67,19 +67,19 @@ export class IptablesObservation implements Found<IptablesObjects> {
     return this.references.length > 0;
   }
 
-  take({ id }: ServiceChain): HeldChain | undefined {
+  take({ id }: ServiceChain): ObservedChain | undefined {
     this.#taken.add(id);
-    return this.#held(id);
+    return this.#observed(id);
   }
 
-  #held(id: string): HeldChain | undefined {
+  #observed(id: string): ObservedChain | undefined {
     const rules = this.rulesOf(id);
     return rules && { chain: chainAt(id), rules, isReferred: this.#referred.has(id) };
   }
 
-  *rest(): Generator<readonly [string, HeldChain]> {
+  *rest(): Generator<readonly [string, ObservedChain]> {
     for (const id of this.#packed.keys()) {
-      if (!this.#taken.has(id)) yield [id, this.#held(id)!];
+      if (!this.#taken.has(id)) yield [id, this.#observed(id)!];
     }
   }
 

@@ -45,20 +45,20 @@ export function repairFixed(context: RepairContext): void {
 /** A chain whose rules we alone decide. */
 function repairChain({ drift, found, transaction }: RepairContext, chain: FixedChain): void {
   const rules = chain.rules.map((rule) => compileRule(found.family, rule));
-  const held = found.rulesOf(chainId(chain));
-  if (held !== undefined && sameRules(held, rules)) return;
+  const observed = found.rulesOf(chainId(chain));
+  if (observed !== undefined && sameRules(observed, rules)) return;
   transaction.putChain(chain, rules, '');
-  drift[held === undefined ? 'missing' : 'wrong'] += 1;
+  drift[observed === undefined ? 'missing' : 'wrong'] += 1;
 }
 
 /** Adds the rules that we need. Others have rules in this chain too. */
 function repairFirewall({ config, drift, found, transaction }: RepairContext): void {
   const chain: TableChain = { table: 'filter', chain: firewallChain };
-  const held = found.rulesOf(chainId(chain));
+  const observed = found.rulesOf(chainId(chain));
   for (const rule of firewallRules(config)) {
     const compiled = compileRule(found.family, rule);
-    if (held === undefined) transaction.putChain(chain, [compiled], '');
-    else if (held.some((one) => sameExpressions(one, compiled))) continue;
+    if (observed === undefined) transaction.putChain(chain, [compiled], '');
+    else if (observed.some((one) => sameExpressions(one, compiled))) continue;
     else transaction.addRule({ ...chain, id: undefined, at: 'end', owner: '', compiled });
     drift.missing += 1;
   }

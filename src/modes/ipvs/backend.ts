@@ -46,7 +46,6 @@ import {
   ipvsFrontends,
   sharedObjects,
 } from './frontends.ts';
-import type { IPVSObjects } from './held.ts';
 import {
   ipvsadmOption,
   linkName,
@@ -56,6 +55,7 @@ import {
   tableName,
 } from './layout.ts';
 import { type IPVSObservation, observe, observeServers } from './observation.ts';
+import type { IPVSObjects } from './observed.ts';
 import {
   type PlannedOp,
   type ServiceBatch,
@@ -128,10 +128,10 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     const ofServices = drains.map(({ service }) => service);
     const found = await observeServers(kernel, this.#config.family, ofServices);
     for (const { service, servers } of drains) {
-      const held = found.get(service.id);
-      if (held === undefined) continue;
+      const observed = found.get(service.id);
+      if (observed === undefined) continue;
       for (const [key, endpoint] of servers) {
-        const server = held.get(key);
+        const server = observed.get(key);
         if (server === undefined) this.#draining.remove(service.id, key);
         else if (server.connections === 0) services.deleteServer('', service, endpoint);
         else continue;

@@ -5,7 +5,7 @@
  */
 import { type EndpointKey, endpointKey } from '../../net/endpoint-list.ts';
 import { UndoMap } from '../undo-map.ts';
-import type { VirtualService } from './held.ts';
+import type { VirtualService } from './observed.ts';
 
 /** The draining real servers of one virtual service. */
 interface Drain {

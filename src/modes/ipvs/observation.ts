@@ -9,13 +9,13 @@ import { steadyDump } from '../../kernel/steady.ts';
 import { Address, type CIDR, cidrContains, type Family } from '../../net/address.ts';
 import type { EndpointKey } from '../../net/endpoint-list.ts';
 import type { Pause } from '../../time/pacer.ts';
-import type { Found, HeldShared } from '../backend.ts';
+import type { Found, ObservedShared } from '../backend.ts';
 import { binary, bytesOf, destinationKey } from '../elements.ts';
 import { type Dump, type ElementsReply, TableContent } from '../nft-table/content.ts';
 import type { Fault } from '../nft-table/objects.ts';
 import { addressId, frontendSets, type IPVSFrontend, type IPVSShared } from './frontends.ts';
-import type { HeldFrontend, IPVSObjects, ObservedService, VirtualService } from './held.ts';
 import { linkName, type SetName, sharedElements, tableLayout } from './layout.ts';
+import type { IPVSObjects, ObservedFrontend, ObservedService, VirtualService } from './observed.ts';
 import { type ObservedServer, ObservedServers } from './observed-servers.ts';
 
 /** Timeouts of the whole network namespace. */
@@ -48,31 +48,31 @@ export class IPVSObservation implements Found<IPVSObjects> {
     this.table = new TableContent(tableLayout(family, options.countsTraffic));
   }
 
-  take({ id, key }: IPVSFrontend): HeldFrontend | undefined {
+  take({ id, key }: IPVSFrontend): ObservedFrontend | undefined {
     this.#taken.add(id);
-    return this.#held(id, key, this.services.get(id));
+    return this.#observed(id, key, this.services.get(id));
   }
 
-  #held(
+  #observed(
     id: string,
     key: Uint8Array,
     service: ObservedService | undefined,
-  ): HeldFrontend | undefined {
+  ): ObservedFrontend | undefined {
     const sets = frontendSets.filter((set) => this.table.elements(set).has(id));
     const firewall = this.firewalls.get(id);
     if (service === undefined && sets.length === 0 && firewall === undefined) return undefined;
     return { id, key, service, sets, firewall };
   }
 
-  *rest(): Generator<readonly [string, HeldFrontend]> {
+  *rest(): Generator<readonly [string, ObservedFrontend]> {
     const ids = new Set([...this.services.keys(), ...this.firewalls.keys()]);
     for (const set of frontendSets) for (const id of this.table.elements(set)) ids.add(id);
     for (const id of ids) {
       if (this.#taken.has(id)) continue;
       const service = this.services.get(id);
       const ours = service !== undefined && this.#isOurs(service) ? service : undefined;
-      const held = this.#held(id, bytesOf(id), ours);
-      if (held !== undefined) yield [id, held];
+      const observed = this.#observed(id, bytesOf(id), ours);
+      if (observed !== undefined) yield [id, observed];
     }
   }
 
@@ -85,7 +85,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
     return has ? undefined : 'missing';
   }
 
-  *shared(): Generator<HeldShared> {
+  *shared(): Generator<ObservedShared> {
     for (const key of this.addresses.values()) yield { id: addressId(key) };
     for (const set of sharedElements.sets) {
       for (const key of this.table.elements(set)) yield { id: sharedElements.idOf(set, key) };

@@ -13,8 +13,8 @@ import { endedBy } from '../../state/endings.ts';
 import { type Counts, type Difference, noCounts } from '../backend.ts';
 import type { Draining } from './draining.ts';
 import type { IPVSFrontend } from './frontends.ts';
-import type { HeldFrontend, IPVSObjects, VirtualService } from './held.ts';
 import type { SetName } from './layout.ts';
+import type { IPVSObjects, ObservedFrontend, VirtualService } from './observed.ts';
 import type { ObservedServer } from './observed-servers.ts';
 
 /** Real servers have the same weight, as in kube-proxy, where no deal gives them others. */
@@ -49,7 +49,7 @@ export interface ServiceBatch {
 type Server = Pick<ObservedServer, 'packed' | 'weight' | 'forwarding'>;
 
 /** A frontend in the kernel, as it was read or as it is in force. */
-interface Held extends Omit<HeldFrontend, 'service'> {
+interface Known extends Omit<ObservedFrontend, 'service'> {
   readonly service: (VirtualService & ReturnType<typeof settingsOf>) | undefined;
   readonly servers: ReadonlyMap<EndpointKey, Server>;
 }
@@ -81,16 +81,16 @@ export class ServiceWriter {
       draining.forget(id);
       const isOver = overIn(after, draining.takeEnding(id));
       const change = { owner, isOver, drift: difference.drift };
-      this.#difference(change, heldOf(difference.before), after);
+      this.#difference(change, knownOf(difference.before), after);
     } else {
       const isOver = overIn(after, endedAt(difference.before, after));
-      const held = difference.before && this.#believed(difference.before, after);
-      this.#difference({ owner, isOver, drift: noCounts() }, held, after);
+      const known = difference.before && this.#believed(difference.before, after);
+      this.#difference({ owner, isOver, drift: noCounts() }, known, after);
     }
   }
 
   /** The frontend that is in force. Servers that stay in `after` are left out. */
-  #believed(before: IPVSFrontend, after: IPVSFrontend | undefined): Held {
+  #believed(before: IPVSFrontend, after: IPVSFrontend | undefined): Known {
     const { id, key, sets, firewall, pool, weights } = before;
     const isSamePool =
       after !== undefined && pool.equals(after.pool) && sameWeights(weights, after.weights);
@@ -115,23 +115,23 @@ export class ServiceWriter {
     return servers;
   }
 
-  #difference(change: Change, held: Held | undefined, after: IPVSFrontend | undefined): void {
+  #difference(change: Change, known: Known | undefined, after: IPVSFrontend | undefined): void {
     const { owner, drift } = change;
     if (after === undefined) {
-      if (held !== undefined) this.#remove(owner, held, drift);
+      if (known !== undefined) this.#remove(owner, known, drift);
       return;
     }
     const settings = settingsOf(after, this.#settings.scheduler);
-    if (held?.service === undefined) {
+    if (known?.service === undefined) {
       this.#putService(owner, after, 'add');
       drift.missing += 1;
-    } else if (!hasSettings(held.service, settings)) {
+    } else if (!hasSettings(known.service, settings)) {
       this.#putService(owner, after, 'set');
       drift.wrong += 1;
     }
-    this.#elements(owner, held, after, drift);
-    if (held?.servers === sameServers) this.#endDraining(change, after);
-    else this.#servers(change, held?.servers, after);
+    this.#elements(owner, known, after, drift);
+    if (known?.servers === sameServers) this.#endDraining(change, after);
+    else this.#servers(change, known?.servers, after);
   }
 
   /** Makes the virtual service, or changes its settings. */
@@ -169,7 +169,7 @@ export class ServiceWriter {
     this.#settings.draining.remove(service.id, endpointKey(this.#settings.family, packed, 0));
   }
 
-  #remove(owner: string, { id, key, service, sets, firewall }: Held, drift: Counts): void {
+  #remove(owner: string, { id, key, service, sets, firewall }: Known, drift: Counts): void {
     const { last, removals } = this.#batch;
     if (service !== undefined) {
       const fields = this.#keyOf(service);
@@ -184,10 +184,10 @@ export class ServiceWriter {
     drift.unwanted += 1;
   }
 
-  #elements(owner: string, held: Held | undefined, after: IPVSFrontend, drift: Counts): void {
+  #elements(owner: string, known: Known | undefined, after: IPVSFrontend, drift: Counts): void {
     const { first, last } = this.#batch;
     const { key } = after;
-    const had = held?.sets ?? [];
+    const had = known?.sets ?? [];
     for (const set of after.sets) {
       if (had.includes(set)) continue;
       first.to('add', set, owner).key(key);
@@ -199,7 +199,7 @@ export class ServiceWriter {
       drift.unwanted += 1;
     }
     const chain = after.firewall?.chain;
-    const [was, is] = [held?.firewall, chain && verdictTo(chain)];
+    const [was, is] = [known?.firewall, chain && verdictTo(chain)];
     if (was === is) return;
     if (was !== undefined) first.to('delete', 'firewall-ips', owner).key(key);
     if (chain !== undefined) {
@@ -210,13 +210,13 @@ export class ServiceWriter {
 
   #servers(
     { owner, drift, isOver }: Change,
-    held: ReadonlyMap<EndpointKey, Server> = sameServers,
+    known: ReadonlyMap<EndpointKey, Server> = sameServers,
     after: IPVSFrontend,
   ): void {
     const { id, pool, weights } = after;
     const service = this.#keyOf(after);
     for (let i = 0; i < pool.length; i += 1) {
-      const server = held.get(pool.key(i));
+      const server = known.get(pool.key(i));
       const weight = weightAt(weights, i);
       if (server !== undefined && isServing(server, weight)) continue;
       const destination = { destination: pool.address(i), destinationPort: pool.port(i) };
@@ -227,7 +227,7 @@ export class ServiceWriter {
       drift[server === undefined ? 'missing' : 'wrong'] += 1;
     }
     const desired = new EndpointFinder(pool);
-    for (const [key, { packed, weight }] of held) {
+    for (const [key, { packed, weight }] of known) {
       if (desired.has(key)) continue;
       if (isOver(key)) this.#endServer(owner, after, key, packed);
       else if (weight > 0) this.#retireServer(owner, after, packed);
@@ -288,8 +288,8 @@ const never = (): boolean => false;
 /** No server changes. */
 const sameServers: ReadonlyMap<EndpointKey, Server> = new Map();
 
-function heldOf(held: HeldFrontend | undefined): Held | undefined {
-  return held && { ...held, servers: new Map(held.service?.servers.entries()) };
+function knownOf(known: ObservedFrontend | undefined): Known | undefined {
+  return known && { ...known, servers: new Map(known.service?.servers.entries()) };
 }
 
 /** In nft's words. */
@@ -308,14 +308,14 @@ function sameWeights(a: IPVSFrontend['weights'], b: IPVSFrontend['weights']): bo
 }
 
 function hasSettings(
-  held: ReturnType<typeof settingsOf>,
+  known: ReturnType<typeof settingsOf>,
   desired: ReturnType<typeof settingsOf>,
 ): boolean {
   return (
-    held.scheduler === desired.scheduler &&
-    held.flags === desired.flags &&
-    held.prefixLength === desired.prefixLength &&
-    (desired.timeoutSeconds === 0 || held.timeoutSeconds === desired.timeoutSeconds)
+    known.scheduler === desired.scheduler &&
+    known.flags === desired.flags &&
+    known.prefixLength === desired.prefixLength &&
+    (desired.timeoutSeconds === 0 || known.timeoutSeconds === desired.timeoutSeconds)
   );
 }
 

@@ -7,7 +7,7 @@ import { NFT_CHAIN_BINDING, NFT_OBJECT_UNSPEC, NFT_SET } from '../../kernel/nft/
 import { dumpShape, fieldsOfSet, isDesiredSet, type SetDefinition } from '../../kernel/nft/sets.ts';
 import { ElementShape, type Reply, type Request, unknownIndex } from '../../kernel/ops.ts';
 import type { Pause } from '../../time/pacer.ts';
-import type { HeldShared } from '../backend.ts';
+import type { ObservedShared } from '../backend.ts';
 import { binary } from '../elements.ts';
 import { inTable, type TableLayout } from './layout.ts';
 import { type Fault, isNamedSet, laterRanks, type NamedObject, otherId, setId } from './objects.ts';
@@ -202,9 +202,9 @@ export class TableContent<Name extends string = string> {
     const isOfLayout = definition.name in this.layout.sets;
     if (!isOfLayout && !this.#sets.has(definition.name)) return 'missing';
     if (elements === undefined) return undefined;
-    const held = this.#contents.get(definition.name) ?? noBytes;
-    if (Buffer.compare(held, elements.entries) === 0) return undefined;
-    return isOfLayout && held.length === 0 ? 'missing' : 'wrong';
+    const existing = this.#contents.get(definition.name) ?? noBytes;
+    if (Buffer.compare(existing, elements.entries) === 0) return undefined;
+    return isOfLayout && existing.length === 0 ? 'missing' : 'wrong';
   }
 
   get isHooked(): boolean {
@@ -212,7 +212,7 @@ export class TableContent<Name extends string = string> {
   }
 
   /** Yields all named objects, except the sets of the layout. */
-  *namedObjects(): Generator<HeldShared> {
+  *namedObjects(): Generator<ObservedShared> {
     for (const other of this.#others) yield { id: otherId(other), laterRank: laterRanks.other };
     // Deleting a rule deletes its anonymous sets and chains.
     for (const { set, flags } of this.#sets.values()) {

@@ -46,9 +46,9 @@ import {
   verdictKinds,
   verdictParts,
 } from './frontends.ts';
-import type { NFTablesObjects } from './held.ts';
 import { type SetName, type SharedSet, sharedElements, tableLayout } from './layout.ts';
 import { NFTablesObservation } from './observation.ts';
+import type { NFTablesObjects } from './observed.ts';
 
 export interface NFTablesTypes extends NFTablesObjects {
   readonly found: NFTablesObservation;
@@ -196,15 +196,15 @@ async function deleteForeignVerdicts(
   { drift, pause, touched, writer }: RepairPart<NFTablesTypes>,
 ): Promise<void> {
   const { buffers, early } = writer;
-  await inTurns(frontends, pause, ([id, held]) => {
+  await inTurns(frontends, pause, ([id, observed]) => {
     if (touched.has(id)) return;
     for (const part of verdictParts) {
-      const words = held.verdicts[part];
+      const words = observed.verdicts[part];
       if (words === undefined || verdictKinds[part].usual.test(words)) continue;
-      const { set, key } = elementOf(held.location, part);
+      const { set, key } = elementOf(observed.location, part);
       buffers.to('delete', set, '').key(key);
       early.keepWhole();
-      held.verdicts[part] = undefined;
+      observed.verdicts[part] = undefined;
       drift.unwanted += 1;
     }
   });

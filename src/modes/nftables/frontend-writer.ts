@@ -14,10 +14,10 @@ import {
   verdictKinds,
   verdictParts,
 } from './frontends.ts';
-import { HeldFrontend, type NFTablesObjects, ObservedPool } from './held.ts';
 import type { SetName } from './layout.ts';
+import { type NFTablesObjects, ObservedFrontend, ObservedPool } from './observed.ts';
 
-type Before = FrontendElements | HeldFrontend | undefined;
+type Before = FrontendElements | ObservedFrontend | undefined;
 
 /** What takes the changes. */
 interface Changes {
@@ -40,7 +40,7 @@ export class FrontendWriter {
 
   static write(changes: Changes, difference: Difference<NFTablesObjects>): void {
     const { before, after, owner } = difference;
-    const location = after ?? (before instanceof HeldFrontend ? before.location : before);
+    const location = after ?? (before instanceof ObservedFrontend ? before.location : before);
     if (location === undefined) return;
     // A frontend without any element left counts as one fault.
     const isMissing = difference.from === 'kernel' && before === undefined;
@@ -106,18 +106,18 @@ export class FrontendWriter {
     // Words are compared only where both have a verdict: most frontends are new.
     if (before === undefined && verdict === undefined) return;
     const words = before === undefined ? '' : wordsOf(after, part);
-    const held = wordsOf(before, part);
-    if (held === words) return;
-    if (held !== undefined) {
+    const existing = wordsOf(before, part);
+    if (existing === words) return;
+    if (existing !== undefined) {
       const { set, key } = elementOf(location, part);
       this.#to('delete', set).key(key);
     }
     if (verdict !== undefined) {
       // Otherwise a packet that has passed the check before it was there would be translated.
-      if (part === 'firewall' && held === undefined) this.#addEarly(after!, part, verdict);
+      if (part === 'firewall' && existing === undefined) this.#addEarly(after!, part, verdict);
       else this.#add(after!, part, verdict, this.#changes.buffers);
     }
-    this.#drifted(held === undefined ? 'missing' : words === undefined ? 'unwanted' : 'wrong');
+    this.#drifted(existing === undefined ? 'missing' : words === undefined ? 'unwanted' : 'wrong');
   }
 
   #addEarly(after: FrontendElements, part: VerdictPart, verdict: Verdict): void {
@@ -135,8 +135,8 @@ export class FrontendWriter {
   }
 
   /** Keeps the element as long as the frontend exists, so that it continues to count. */
-  #counter({ maps, key }: Location, isHeld: boolean, isDesired: boolean): void {
-    if (isHeld === isDesired) return;
+  #counter({ maps, key }: Location, exists: boolean, isDesired: boolean): void {
+    if (exists === isDesired) return;
     this.#to(isDesired ? 'add' : 'delete', maps.counts).key(key);
     this.#drifted(isDesired ? 'missing' : 'unwanted');
   }
@@ -159,7 +159,7 @@ function changed(before: EndpointList | ObservedPool, after: EndpointList): read
 
 /** The verdict and the element's comment in nft's words; undefined = none. */
 function wordsOf(before: Before, part: VerdictPart): string | undefined {
-  if (before === undefined || before instanceof HeldFrontend) return before?.verdicts[part];
+  if (before === undefined || before instanceof ObservedFrontend) return before?.verdicts[part];
   const verdict = verdictKinds[part].of(before);
   if (verdict === undefined) return undefined;
   return `${printVerdict(verdict.code, verdict.chain)}${printComment(commentOf(before, part))}`;

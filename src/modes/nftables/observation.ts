@@ -9,7 +9,7 @@ import { slotsOf } from '../../state/deal.ts';
 import { withHeldOrder } from '../../state/pool.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Pause } from '../../time/pacer.ts';
-import type { Found, HeldShared } from '../backend.ts';
+import type { Found, ObservedShared } from '../backend.ts';
 import { binary } from '../elements.ts';
 import {
   bytesPerPause,
@@ -36,13 +36,13 @@ import {
   verdictKinds,
   verdictParts,
 } from './frontends.ts';
-import { HeldFrontend, type NFTablesObjects, ObservedPool } from './held.ts';
 import { type SetName, type SharedSet, sharedElements, type tableLayout } from './layout.ts';
+import { type NFTablesObjects, ObservedFrontend, ObservedPool } from './observed.ts';
 
 export class NFTablesObservation implements Found<NFTablesObjects> {
   readonly family: Family;
   readonly table: TableContent<SetName>;
-  readonly frontends = new Map<string, HeldFrontend>();
+  readonly frontends = new Map<string, ObservedFrontend>();
 
   constructor(layout: ReturnType<typeof tableLayout>) {
     this.family = layout.family;
@@ -79,22 +79,22 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
   }
 
   /** The frontend of this id, made when it is asked for first. */
-  frontend(id: string): HeldFrontend {
+  frontend(id: string): ObservedFrontend {
     let found = this.frontends.get(id);
     if (found === undefined) {
-      found = new HeldFrontend(id);
+      found = new ObservedFrontend(id);
       this.frontends.set(id, found);
     }
     return found;
   }
 
-  take({ id }: FrontendElements): HeldFrontend | undefined {
-    const held = this.frontends.get(id);
-    if (held !== undefined) held.isTaken = true;
-    return held;
+  take({ id }: FrontendElements): ObservedFrontend | undefined {
+    const observed = this.frontends.get(id);
+    if (observed !== undefined) observed.isTaken = true;
+    return observed;
   }
 
-  *rest(): Generator<readonly [string, HeldFrontend]> {
+  *rest(): Generator<readonly [string, ObservedFrontend]> {
     for (const one of this.frontends) if (!one[1].isTaken) yield one;
   }
 
@@ -109,7 +109,7 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
     return this.table.isHooked;
   }
 
-  *shared(): Generator<HeldShared> {
+  *shared(): Generator<ObservedShared> {
     yield* this.table.namedObjects();
     for (const set of sharedElements.sets) {
       for (const key of this.table.elements(set)) yield { id: sharedElements.idOf(set, key) };
@@ -131,7 +131,7 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
 interface Frontends {
   readonly family: Family;
   /** The frontend of this id, made when it is asked for first. */
-  frontend(id: string): HeldFrontend;
+  frontend(id: string): ObservedFrontend;
 }
 
 /** Which part of a frontend a map holds, and to which FrontendMaps it belongs. */
@@ -218,7 +218,7 @@ function frontendAt(
   entries: Uint8Array,
   from: number,
   to: number,
-): HeldFrontend {
+): ObservedFrontend {
   return found.frontend(frontendId(maps ?? mapsOfKey(kind, entries, from, to), entries, from, to));
 }
 

@@ -20,7 +20,7 @@ export function boundAddress(key: Uint8Array): BoundAddress {
 
 export interface UserspaceObjects {
   readonly frontend: ServedFrontend;
-  readonly held: ServedFrontend;
+  readonly observed: ServedFrontend;
   readonly shared: BoundAddress;
 }
 

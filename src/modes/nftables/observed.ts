@@ -131,7 +131,7 @@ export class ObservedPool {
   }
 }
 
-export class HeldFrontend {
+export class ObservedFrontend {
   /** In nft's words, with the comments of their elements: `goto pick-3 comment "ns/web:http"`. */
   readonly verdicts: Partial<Record<VerdictPart, string | undefined>> = {};
   endpoints = ObservedPool.none;
@@ -153,6 +153,6 @@ export class HeldFrontend {
 
 export interface NFTablesObjects {
   readonly frontend: FrontendElements;
-  readonly held: HeldFrontend;
+  readonly observed: ObservedFrontend;
   readonly shared: TableObject<SharedSet>;
 }

@@ -16,7 +16,7 @@ export interface ObservedService extends VirtualService {
 }
 
 /** A frontend as the kernel holds it. */
-export interface HeldFrontend {
+export interface ObservedFrontend {
   readonly id: string;
   /** As `IPVSFrontend.key`. */
   readonly key: Uint8Array;
@@ -29,6 +29,6 @@ export interface HeldFrontend {
 
 export interface IPVSObjects {
   readonly frontend: IPVSFrontend;
-  readonly held: HeldFrontend;
+  readonly observed: ObservedFrontend;
   readonly shared: IPVSShared;
 }
