@@ -7,7 +7,7 @@ import { NFPROTO } from '../../src/kernel/nft/constants.ts';
 import { type Expression, noRegister } from '../../src/kernel/ops.ts';
 import { createKernel } from './namespace.ts';
 import { batch, bytes, dumped, type Part, readRule, rule, u16Be, u32 } from './ops.ts';
-import { type Case, compareTwins } from './twins.ts';
+import { casesOf, compareTwins } from './twins.ts';
 
 const accept: Expression = { kind: 'immediateVerdict', code: 1, chain: '' };
 const load4 = (offset: number): Expression => {
@@ -32,112 +32,76 @@ const nat = (fields: Partial<Extract<Expression, { kind: 'nat' }>>): Expression 
   return { kind: 'nat', type: 1, family: 2, ...address, ...ports, flags: 1, ...fields };
 };
 
-test.each<Case>([
-  ['filter', 'accept', rule(accept)],
-  ['filter', 'drop', rule({ ...accept, code: 0 })],
-  ['filter', 'return', rule({ ...accept, code: -5 })],
-  ['filter', 'jump target', rule({ ...accept, code: -3, chain: 'target' })],
-  ['filter', 'goto target', rule({ ...accept, code: -4, chain: 'target' })],
-  ['filter', 'counter packets 0 bytes 0', rule({ kind: 'counter' })],
-  ['filter', 'ip saddr 10.0.0.1 accept', rule(load4(12), equal('0a000001'), accept)],
-  ['filter', 'ip saddr != 10.0.0.1', rule(load4(12), not(equal('0a000001')))],
-  [
-    'filter',
-    'udp dport 53',
-    rule(
-      meta(16),
-      equal(17),
-      { kind: 'payload', register: 1, base: 2, offset: 2, length: 2 },
-      equal(u16Be(53)),
-    ),
-  ],
-  [
-    'filter',
-    'meta mark & 0xff == 0x7',
-    rule(
-      meta(3),
-      {
-        kind: 'bitwise',
-        source: 1,
-        destination: 1,
-        length: 4,
-        mask: u32(0xff),
-        xor: u32(0),
-      },
-      equal(u32(7)),
-    ),
-  ],
-  ['filter', 'ip saddr @s', rule(load4(12), lookup('s', none))],
-  ['filter', 'ip saddr != @s', rule(load4(12), lookup('s', none, 1))],
-  ['filter', 'iifname != @i return', rule(meta(6), lookup('i', none, 1), { ...accept, code: -5 })],
-  ['filter', 'ct original ip daddr 10.0.0.1', rule(ct(20, 0), equal('0a000001'))],
-  ['filter', 'ct reply ip saddr 10.0.0.1', rule(ct(19, 1), equal('0a000001'))],
-  [
-    'filter',
-    'meta mark set numgen inc mod 4 offset 10',
-    rule({ kind: 'numgen', register: 1, type: 0, modulus: 4, offset: 10 }, setMarkTo),
-  ],
-  [
-    'filter',
-    'fib saddr . iif oif 0',
-    rule({ kind: 'fib', register: 1, result: 1, flags: 9 }, equal(u32(0))),
-  ],
-  [
-    'filter',
-    'add @d { ip saddr }',
-    rule(load4(12), {
-      kind: 'dynset',
-      set: 'd',
-      operation: 0,
-      key: 1,
-      data: none,
-      timeoutMs: 0,
-    }),
-  ],
-  [
-    'filter',
-    'update @d { ip saddr timeout 30s }',
-    rule(load4(12), {
-      kind: 'dynset',
-      set: 'd',
-      operation: 1,
-      key: 1,
-      data: none,
-      timeoutMs: 30_000,
-    }),
-  ],
-  ['filter', 'reject', rule({ kind: 'reject', type: 0, icmpCode: 3 })],
-  [
-    'filter',
-    'reject with icmp type host-unreachable',
-    rule({ kind: 'reject', type: 0, icmpCode: 1 }),
-  ],
-  [
-    'filter',
-    'meta l4proto tcp reject with tcp reset',
-    rule(meta(16), equal(6), { kind: 'reject', type: 1, icmpCode: 0 }),
-  ],
-  ['nat', 'dnat to ip saddr map @m', rule(load4(12), lookup('m', 1), nat({}))],
-  [
-    'nat',
-    'ip protocol tcp dnat to 10.0.0.2:80',
-    rule(
-      { kind: 'payload', register: 1, base: 1, offset: 9, length: 1 },
-      equal(6),
-      { kind: 'immediateData', register: 1, data: bytes('0a000002') },
-      { kind: 'immediateData', register: 2, data: bytes(u16Be(80)) },
-      nat({ portMin: 2, portMax: 2, flags: 3 }),
-    ),
-  ],
-  ['snat', 'snat to ip saddr map @m', rule(load4(12), lookup('m', 1), nat({ type: 0 }))],
-  [
-    'snat',
-    'snat to ip saddr map @m fully-random',
-    rule(load4(12), lookup('m', 1), nat({ type: 0, flags: 17 })),
-  ],
-  ['snat', 'masquerade', rule({ kind: 'masquerade', flags: 0 })],
-  ['snat', 'masquerade random', rule({ kind: 'masquerade', flags: 4 })],
-])('%s chain, family ip: `%s` is the same from nft and from us', async (...each) => {
+test.each(
+  casesOf((list: readonly Expression[]) => rule(...list), {
+    filter: {
+      accept: [accept],
+      drop: [{ ...accept, code: 0 }],
+      return: [{ ...accept, code: -5 }],
+      'jump target': [{ ...accept, code: -3, chain: 'target' }],
+      'goto target': [{ ...accept, code: -4, chain: 'target' }],
+      'counter packets 0 bytes 0': [{ kind: 'counter' }],
+      'ip saddr 10.0.0.1 accept': [load4(12), equal('0a000001'), accept],
+      'ip saddr != 10.0.0.1': [load4(12), not(equal('0a000001'))],
+      'udp dport 53': [
+        meta(16),
+        equal(17),
+        { kind: 'payload', register: 1, base: 2, offset: 2, length: 2 },
+        equal(u16Be(53)),
+      ],
+      'meta mark & 0xff == 0x7': [
+        meta(3),
+        { kind: 'bitwise', source: 1, destination: 1, length: 4, mask: u32(0xff), xor: u32(0) },
+        equal(u32(7)),
+      ],
+      'ip saddr @s': [load4(12), lookup('s', none)],
+      'ip saddr != @s': [load4(12), lookup('s', none, 1)],
+      'iifname != @i return': [meta(6), lookup('i', none, 1), { ...accept, code: -5 }],
+      'ct original ip daddr 10.0.0.1': [ct(20, 0), equal('0a000001')],
+      'ct reply ip saddr 10.0.0.1': [ct(19, 1), equal('0a000001')],
+      'meta mark set numgen inc mod 4 offset 10': [
+        { kind: 'numgen', register: 1, type: 0, modulus: 4, offset: 10 },
+        setMarkTo,
+      ],
+      'fib saddr . iif oif 0': [{ kind: 'fib', register: 1, result: 1, flags: 9 }, equal(u32(0))],
+      'add @d { ip saddr }': [
+        load4(12),
+        { kind: 'dynset', set: 'd', operation: 0, key: 1, data: none, timeoutMs: 0 },
+      ],
+      'update @d { ip saddr timeout 30s }': [
+        load4(12),
+        { kind: 'dynset', set: 'd', operation: 1, key: 1, data: none, timeoutMs: 30_000 },
+      ],
+      reject: [{ kind: 'reject', type: 0, icmpCode: 3 }],
+      'reject with icmp type host-unreachable': [{ kind: 'reject', type: 0, icmpCode: 1 }],
+      'meta l4proto tcp reject with tcp reset': [
+        meta(16),
+        equal(6),
+        { kind: 'reject', type: 1, icmpCode: 0 },
+      ],
+    },
+    nat: {
+      'dnat to ip saddr map @m': [load4(12), lookup('m', 1), nat({})],
+      'ip protocol tcp dnat to 10.0.0.2:80': [
+        { kind: 'payload', register: 1, base: 1, offset: 9, length: 1 },
+        equal(6),
+        { kind: 'immediateData', register: 1, data: bytes('0a000002') },
+        { kind: 'immediateData', register: 2, data: bytes(u16Be(80)) },
+        nat({ portMin: 2, portMax: 2, flags: 3 }),
+      ],
+    },
+    snat: {
+      'snat to ip saddr map @m': [load4(12), lookup('m', 1), nat({ type: 0 })],
+      'snat to ip saddr map @m fully-random': [
+        load4(12),
+        lookup('m', 1),
+        nat({ type: 0, flags: 17 }),
+      ],
+      masquerade: [{ kind: 'masquerade', flags: 0 }],
+      'masquerade random': [{ kind: 'masquerade', flags: 4 }],
+    },
+  }),
+)('%s chain, family ip: `%s` is the same from nft and from us', async (...each) => {
   await compareTwins('ip', each);
 });
 

@@ -29,6 +29,16 @@ export type Place = 'nat' | 'snat' | 'filter';
 /** A rule as text of nft and as our expressions, and a chain that allows it. */
 export type Case = readonly [place: Place, text: string, expressions: Uint8Array];
 
+/** By place and text. */
+export function casesOf<T>(
+  compile: (list: readonly T[]) => Uint8Array,
+  places: Readonly<Partial<Record<Place, Readonly<Record<string, readonly T[]>>>>>,
+): readonly Case[] {
+  return Object.entries(places).flatMap(([place, rules]) =>
+    Object.entries(rules).map(([text, list]): Case => [place as Place, text, compile(list)]),
+  );
+}
+
 /** Writes `text` by nft and `expressions` by the addon into twin chains, and compares these. */
 export async function compareTwins(
   family: 'ip' | 'ip6',
