@@ -146,15 +146,6 @@ describe('a conntrack cleanup', () => {
     expect(world.reconciler.upToDate).toBe(true);
   });
 
-  it('does not read the table if a sync removed nothing', async () => {
-    world.sync(undefined, one);
-    await world.clock.pass(10_000);
-    world.sync(one, both);
-    world.sync(both, both);
-    await world.clock.pass(10_000);
-    expect(world.conntrack.dumps).toHaveLength(1);
-  });
-
   it('requests only the entries of a frontend if only that one changed', async () => {
     world.sync(undefined, both);
     await world.clock.pass(10_000);
@@ -192,14 +183,6 @@ describe('conntrack cleanup for TCP', () => {
   });
 
   const pending = 'TCP 172.16.0.9:4002 > 10.96.0.10:53, reply 10.244.0.2:5353 > 172.16.0.9:4002';
-
-  it('keeps attempts for the duration of a handshake', async () => {
-    world.sync(bothTcp, oneTcp);
-    await world.clock.pass(499);
-    expect(world.conntrack.texts).toContain(pending);
-    await world.clock.pass(1);
-    expect(world.conntrack.texts).not.toContain(pending);
-  });
 
   it('keeps new attempts for that time also if others are older', async () => {
     const other = dns(['10.244.0.2'], { protocol, name: 'other', clusterIPs: ['10.96.0.20'] });
@@ -257,40 +240,6 @@ describe('conntrack cleanup for an endpoint that failure detection leaves out', 
     await world.clock.pass(1000);
   });
 
-  it('frees those that it has not answered immediately, and no others', async () => {
-    const stays = [
-      { ...tried, from: '172.16.0.9:4002', answered: true },
-      { ...tried, from: '172.16.0.9:4003', answeredBy: '10.244.0.1:5353' },
-      { ...tried, from: '172.16.0.9:4004', to: '10.96.0.11:53' },
-    ];
-    world.conntrack.add(tried, ...stays);
-    world.sync(both, without);
-    await world.clock.pass(0);
-    expect(world.deletions).toEqual([
-      'TCP 172.16.0.9:4001 > 10.96.0.10:53, reply 10.244.0.2:5353 > 172.16.0.9:4001',
-    ]);
-    expect(world.conntrack.dumps.at(-1)).toMatchObject({ state: 'unanswered' });
-  });
-
-  it('frees those of pods, too, at a frontend where clients outside have another pool', async () => {
-    const frontends = both.frontends.map((one) => ({ ...one, paths: allPaths.outsideLocal }));
-    world.conntrack.add(tried);
-    world.sync(both, { ...without, frontends });
-    await world.clock.pass(0);
-    expect(world.deletions).toHaveLength(1);
-  });
-
-  it('frees nothing once the endpoint gets connections again', async () => {
-    world.sync(both, without);
-    await world.clock.pass(0);
-    world.conntrack.add(tried);
-    const dumps = world.conntrack.dumps.length;
-    world.sync(without, both);
-    await world.clock.pass(10_000);
-    expect(world.deletions).toEqual([]);
-    expect(world.conntrack.dumps).toHaveLength(dumps);
-  });
-
   it('spares one that comes back while the table is read', async () => {
     world.conntrack.add(tried);
     world.conntrack.before = (operation) => {
@@ -302,24 +251,17 @@ describe('conntrack cleanup for an endpoint that failure detection leaves out', 
     await world.clock.pass(10_000);
     expect(world.deletions).toEqual([]);
   });
+
+  it('frees those of pods, too, at a frontend where clients outside have another pool', async () => {
+    const frontends = both.frontends.map((one) => ({ ...one, paths: allPaths.outsideLocal }));
+    world.conntrack.add(tried);
+    world.sync(both, { ...without, frontends });
+    await world.clock.pass(0);
+    expect(world.deletions).toHaveLength(1);
+  });
 });
 
 describe('changes during a conntrack cleanup', () => {
-  it('delay it: an entry may lead to what is in force, but not reported yet', async () => {
-    world.sync(undefined, one);
-    // The kernel has taken the second endpoint and a client has reached it, when the table is read.
-    world.conntrack.before = (operation) => {
-      if (operation === 'dump') world.reconciler.moving();
-    };
-    await world.clock.pass(1000);
-    expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
-
-    world.reconciler.changed(one, both);
-    world.reconciler.settled({ nodePortAddresses: 'all' });
-    await world.clock.pass(1000);
-    expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
-  });
-
   it('cause another cleanup after this one', async () => {
     world.sync(undefined, both);
     world.conntrack.before = (operation) => {

@@ -184,23 +184,3 @@ it('a conntrack pass that waits for the end of a sync makes the next ones rest n
   await world.clock.pass(1);
   expect(world.conntrack.texts).toEqual([]);
 });
-
-it('a conntrack pass during which the process was stopped rests for two minutes at most', async () => {
-  const world = new World();
-  await world.clock.pass(10_000);
-  const [udp, sctp] = world.others;
-  world.conntrack.before = (operation) => {
-    if (operation !== 'dump') return;
-    world.conntrack.before = () => {};
-    return new Promise<void>((resolve) => void world.clock.after(100_000, resolve));
-  };
-  world.changeOthers([udp!]);
-  world.reconciler.settled({ nodePortAddresses: 'all' });
-  await world.clock.pass(100_000);
-  world.changeOthers([sctp!]);
-  world.reconciler.settled({ nodePortAddresses: 'all' });
-  await world.clock.pass(119_000);
-  expect(world.conntrack.texts).toHaveLength(1);
-  await world.clock.pass(1000);
-  expect(world.conntrack.texts).toEqual([]);
-});

@@ -76,10 +76,6 @@ describe('the balance of a Service', () => {
     });
   });
 
-  it.each([undefined, {}, { other: 'x' }])('is none where no annotation gives one: %j', (none) => {
-    expect(balanceOf(none)).toEqual({ balance: undefined, told: [] });
-  });
-
   it.each(['dh', 'toString', '', 7, null])(
     'is none where the value is %j, and that is told',
     (value) => {

@@ -111,12 +111,6 @@ describe('decodeNode', () => {
       'spec.taints[1].key | must be a string, is undefined',
     ]);
   });
-
-  it('reports no change if only labels other than the zone change', () => {
-    const region = { 'topology.kubernetes.io/region': 'r', 'topology.kubernetes.io/zone': 'z1' };
-    const moved = { ...node, metadata: { name: 'n1', labels: region } };
-    expect(decodeNode(moved).record).toEqual(decodeNode(node).record);
-  });
 });
 
 describe('decodeServiceCIDR', () => {

@@ -25,10 +25,6 @@ describe('the failure detection of a Service', () => {
     expect(value).toEqual({ mode: undefined, probes: true });
   });
 
-  it.each([undefined, {}, { other: 'x' }])('is not said by %j', (none) => {
-    expect(detectionOf(none)).toEqual({ value: undefined, told: [] });
-  });
-
   it.each([
     [detection, 'on', 'must be off, observe, eject, is "on"'],
     [detection, 7, 'must be off, observe, eject, is 7'],

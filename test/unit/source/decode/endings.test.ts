@@ -49,7 +49,3 @@ it.each(['move', '', true])('udp-flows may not be %j', (text) => {
     told: [`metadata.annotations[${flows}] must be keep-while-serving, is ${JSON.stringify(text)}`],
   });
 });
-
-it.each([undefined, {}, { other: 'x' }])('nothing is asked for by %j', (annotations) => {
-  expect(reading(annotations)).toEqual({ value: undefined, told: [] });
-});

@@ -186,15 +186,6 @@ describe('endpointSliceInSteps', () => {
     },
   );
 
-  it('distinguishes endpoints of one slice, and omits unreadable ones', () => {
-    const endpoints = [{}, { ready: false, serving: false }, { ready: 'false' }, {}].map(
-      (conditions) => ({ addresses: ['10.0.0.1'], conditions }),
-    );
-    const { record } = decode(slice({ endpoints }));
-    expect(record).toMatchObject({ length: 3, conditions: '\x03\0\x03' });
-    expect(record!.addresses).toHaveLength(3 * addressBytes.IPv4);
-  });
-
   it('keeps zone hints, one shared list for equal ones, empty for an endpoint without hints', () => {
     const { record } = decode(
       slice({
@@ -260,16 +251,6 @@ describe('endpointSliceInSteps', () => {
     expect(problems).toEqual([`${subject} | endpoints[1].${problem}`]);
   });
 
-  it('treats an IPv4-mapped address as IPv4, which an IPv6 slice cannot contain', () => {
-    const mapped = { endpoints: [{ addresses: ['::ffff:10.0.0.1'] }] };
-    expect(decode(slice({ addressType: 'IPv6', ...mapped })).record!.length).toBe(0);
-    const { record, problems } = decode(slice(mapped));
-    expect(addresses(record!)).toEqual(['10.0.0.1']);
-    expect(problems).toEqual([
-      `${subject} | endpoints[0].addresses[0] | "::ffff:10.0.0.1" is taken as 10.0.0.1`,
-    ]);
-  });
-
   it('skips ports without name or number with a report, and keeps duplicates of a name', () => {
     const { record, problems } = decode(
       slice({
@@ -333,12 +314,6 @@ describe('endpointSliceInSteps', () => {
       `${subject} | endpoints[2].hints.forZones | must be an object, is null`,
       `${subject} | endpoints[2].hints.forZones.name | must be a string, is undefined`,
     ]);
-  });
-
-  it('treats null lists as empty', () => {
-    const { record, problems } = decode(slice({ endpoints: null, ports: null }));
-    expect(problems).toEqual([]);
-    expect(record).toMatchObject({ length: 0, ports: [] });
   });
 
   it('reads the trigger time to the millisecond, and reports an invalid one', () => {
