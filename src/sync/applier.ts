@@ -5,7 +5,7 @@ import type { Batch } from '../modes/mode.ts';
 import type { Planner } from '../modes/planner.ts';
 import type { Forwarding } from '../state/types.ts';
 import { BatchSize } from './batch-size.ts';
-import { type Cause, joined } from './cause.ts';
+import type { Cause } from './cause.ts';
 import type { Purpose } from './events.ts';
 import type { Parts } from './parts.ts';
 import type { Quarantine } from './quarantine.ts';
@@ -25,8 +25,11 @@ interface PlannedChange extends Change {
   readonly desired: Forwarding | undefined;
 }
 
-/** Changes that come into force together, each Forwarding once, in the order of the last ones. */
-type PlannedChanges = Map<Tracked, PlannedChange>;
+/**
+ * Changes that come into force together, in the order in which they were planned, so that followers
+ * never hear of two owners of a frontend.
+ */
+type PlannedChanges = readonly PlannedChange[];
 
 /** A batch that the kernel refused, or a Forwarding that could not be translated. */
 export interface Failure {
@@ -76,7 +79,7 @@ export class Applier {
   readonly #planner: Planner;
   readonly #quarantine: Quarantine;
   readonly #applied: (change: AppliedChange) => void;
-  #planned: PlannedChanges = new Map();
+  #planned: PlannedChange[] = [];
   #flight: Flight | undefined;
   readonly #largestBytes: number;
   /** Largest batches because of failures. */
@@ -98,7 +101,7 @@ export class Applier {
 
   /** Forgets what was planned, because a repair plans everything. */
   forget(): void {
-    this.#planned = new Map();
+    this.#planned = [];
   }
 
   /** What all batches have cost: the time of this process for them, and of the kernel. */
@@ -115,16 +118,11 @@ export class Applier {
     this.#stopping = true;
   }
 
-  /**
-   * Records a change that the planner has. Changes come into force in this order, also if the
-   * Forwarding has one already: it may claim a frontend that another one has released since then.
-   */
+  /** Records a change that the planner has. */
   note({ record, next, cause }: Change): void {
     this.#parts.tracked.setPlanned(record, next);
-    const earlier = this.#planned.get(record);
-    if (earlier !== undefined) this.#planned.delete(record);
     const desired = record.isDirty ? undefined : record.desired;
-    this.#planned.set(record, { record, next, desired, cause: joined(earlier?.cause, cause) });
+    this.#planned.push({ record, next, desired, cause });
   }
 
   /**
@@ -189,7 +187,7 @@ export class Applier {
 
   /** Applies a batch that holds no changes. Nothing else may be in flight. */
   async apply(batch: Batch, purpose: Purpose): Promise<Failure | undefined> {
-    this.#launch(batch, new Map(), purpose, 0);
+    this.#launch(batch, [], purpose, 0);
     return this.#landed();
   }
 
@@ -198,15 +196,15 @@ export class Applier {
     const failure = await this.#flight?.outcome;
     this.#flight = undefined;
     if (failure === undefined) return undefined;
-    const lost = [...failure.lost, ...this.#planned.values()];
-    this.#planned = new Map();
+    const lost = [...failure.lost, ...this.#planned];
+    this.#planned = [];
     return { ...failure, lost };
   }
 
   /** Sends what waits. A batch that can't be encoded counts as refused. */
   #send(purpose: Purpose): Failure | undefined {
     const changes = this.#planned;
-    this.#planned = new Map();
+    this.#planned = [];
     const { pendingBytes } = this.#planner;
     const startedMs = this.#parts.clock.now();
     try {
@@ -252,12 +250,12 @@ export class Applier {
       this.#flight!.isRefused = true;
       return this.#refused(batch, changes, result);
     }
-    const { oldest, triggerTimesMs } = causeOf(changes.values());
+    const { oldest, triggerTimesMs } = causeOf(changes);
     this.#parts.observer({
       kind: 'committed',
       family: this.#planner.family,
       purpose,
-      forwardings: changes.size,
+      forwardings: changes.length,
       writes: batch.writes,
       bytes: batch.ops.length,
       applyMs: committedMs - encodedMs,
@@ -273,8 +271,7 @@ export class Applier {
     { failures, partly }: Extract<ApplyResult, { kind: 'failed' }>,
   ): Failure {
     const culprits = new Set(failures.flatMap((failure) => batch.culprits(failure)));
-    if (failures.some(deniesAll))
-      return { lost: [...changes.values()], culprits: [], failures, partly };
+    if (failures.some(deniesAll)) return { lost: changes, culprits: [], failures, partly };
     return { ...this.#blame(culprits, changes, failures), partly };
   }
 
@@ -288,20 +285,21 @@ export class Applier {
   ): Failure {
     if (culprits.size === 0) {
       const shrunk = this.#isShrunk;
-      const [only] = changes.size === 1 ? changes.keys() : [];
-      const key = only?.key;
+      const [first] = changes;
+      const isOne = changes.every(({ record }) => record === first!.record);
+      const key = isOne ? first?.record.key : undefined;
       const isKnown = !failures.some(({ isLost }) => isLost);
       if (key !== undefined && isKnown && (shrunk || this.#quarantine.get(key) !== undefined))
         culprits.add(key);
       this.#bytesMax = Math.max(1, Math.floor(this.#bytesMax / shrinkFactor));
     }
-    return { lost: [...changes.values()], culprits: [...culprits], failures, partly: false };
+    return { lost: changes, culprits: [...culprits], failures, partly: false };
   }
 
   async #untranslatable({ key }: Tracked, error: Error): Promise<Failure> {
     const failure = await this.#landed();
-    const lost = failure?.lost ?? [...this.#planned.values()];
-    this.#planned = new Map();
+    const lost = failure?.lost ?? this.#planned;
+    this.#planned = [];
     const own = asKernelFailure(error);
     return {
       lost,
@@ -315,7 +313,7 @@ export class Applier {
     const { clock, newPacer, tracked } = this.#parts;
     const pacer = newPacer();
     let startedMs = clock.now();
-    for (const { record, next, desired, cause } of changes.values()) {
+    for (const { record, next, desired, cause } of changes) {
       const previous = tracked.setInForce(record, next);
       tracked.acknowledged(record, desired);
       this.#applied({ record, previous, next, cause });

@@ -368,7 +368,8 @@ export class FamilySync {
     await planner.changeEnvironment(this.#environment(), this.#pause());
     this.#leave(found, targets);
     const pause = this.#pause();
-    const { drift, failure } = await repairAll(this.#applier, found, targets, purpose, pause);
+    const [applier, tracked] = [this.#applier, this.#tracked];
+    const { drift, failure } = await repairAll(applier, tracked, found, targets, purpose, pause);
     const { family } = this;
     const by = this.#damage.takeCommitter();
     if (!isDrift(drift)) return failure;

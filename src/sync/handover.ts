@@ -4,7 +4,7 @@ import type { Forwarding } from '../state/types.ts';
 import { inTurns, type Pause } from '../time/pacer.ts';
 import type { Applier, Change } from './applier.ts';
 import type { Parts } from './parts.ts';
-import type { Tracked } from './tracked.ts';
+import { heldBy, type Tracked } from './tracked.ts';
 
 /**
  * Desired Forwardings never share a frontend. But they are planned one by one and in several
@@ -30,10 +30,8 @@ export class Handover {
   }
 
   #yield(record: Tracked, taker: Forwarding): void {
-    const { planned } = record;
     this.#yielded = true;
-    if (planned === undefined) return;
-    this.#change({ record, next: yieldedTo(taker, planned), cause: undefined });
+    this.#change(yielding(record, taker));
   }
 
   #change(change: Change): void {
@@ -91,10 +89,11 @@ function newHolders(): Map<FrontendKey, Set<FrontendKey>> {
   return new Map();
 }
 
-/** `holder` without the frontends that `taker` has; both of one protocol and family. */
-function yieldedTo(taker: Forwarding, holder: Forwarding): Forwarding {
+/** The holder (`TrackedForwardings.holders`) loses the frontends that `taker` has. */
+export function yielding(record: Tracked, taker: Forwarding): Change {
   const taken = new Set(taker.frontends.map(frontendKey));
-  return restricted(holder, (frontend) => !taken.has(frontend));
+  const next = restricted(heldBy(record)!, (frontend) => !taken.has(frontend));
+  return { record, next, cause: undefined };
 }
 
 function restricted(forwarding: Forwarding, keep: (frontend: FrontendKey) => boolean): Forwarding {

@@ -7,6 +7,7 @@ import type { Pacer, Pause } from '../time/pacer.ts';
 import type { RepairTime } from './after-failure.ts';
 import type { Applier, Failure } from './applier.ts';
 import { addDrift, type Purpose } from './events.ts';
+import { yielding } from './handover.ts';
 import type { Quarantined } from './quarantine.ts';
 import type { Tracked, TrackedForwardings } from './tracked.ts';
 
@@ -102,6 +103,7 @@ export async function adoptAll(
 /** Throws what the planner throws about fixed objects and remains. */
 export async function repairAll(
   applier: Applier,
+  tracked: TrackedForwardings,
   found: KernelState,
   targets: ReadonlyMap<Tracked, Forwarding>,
   purpose: Purpose,
@@ -109,13 +111,19 @@ export async function repairAll(
 ): Promise<Repaired> {
   const repair = await found.restore(targets.values(), pause);
   let { drift } = repair;
+  const deleted = new Set<Tracked>();
   const plan = (record: Tracked): void => {
     const next = targets.get(record)!;
     drift = addDrift(drift, repair.compare(next));
+    for (const holder of tracked.holders(next) ?? []) {
+      applier.note(yielding(holder, next));
+      if (!targets.has(holder)) deleted.add(holder);
+    }
     applier.note({ record, next, cause: record.takeCause() });
   };
   const failure = await applier.drain(targets.keys(), { plan }, purpose);
   if (failure !== undefined || applier.stopping) return { drift, failure };
   drift = addDrift(drift, await repair.finish(pause));
+  for (const record of deleted) applier.note({ record, next: undefined, cause: undefined });
   return { drift, failure: await applier.finish(purpose) };
 }

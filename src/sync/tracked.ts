@@ -27,7 +27,7 @@ export class Tracked extends Due {
   status: Status = 'waiting';
   /** `Clock.now` since when it has its status, in whole milliseconds. */
   sinceMs = 0;
-  /** What was in force before the repair that is under way or due, and may still be. */
+  /** What was in force before the repair under way or due, which has not come to it yet. */
   before: Forwarding | undefined = undefined;
 
   constructor(family: Family, key: string) {
@@ -91,7 +91,7 @@ export class TrackedForwardings {
     this.#countUnreached(next, 1);
     if (next !== record.desired && record.status === 'in force') this.setStatus(record, 'waiting');
     record.desired = next;
-    if (record.planned !== undefined) this.#leaving.updateLater(record);
+    if (heldBy(record) !== undefined) this.#leaving.updateLater(record);
   }
 
   /** `setDesired` has been called: does a part of what it has left, which one step could not. */
@@ -143,6 +143,7 @@ export class TrackedForwardings {
     const previous = record.inForce ?? record.before;
     this.#sizes.inForce += Number(next !== undefined) - Number(record.inForce !== undefined);
     record.inForce = next;
+    this.#forgetBefore(record);
     return previous;
   }
 
@@ -155,14 +156,23 @@ export class TrackedForwardings {
       if (record.status === 'in force') this.setStatus(record, 'waiting');
     }
     this.#leaving.clear();
+    for (const record of this.#records.values()) {
+      if (record.before?.frontends !== record.desired?.frontends) this.#leaving.updateLater(record);
+    }
     this.#sizes.inForce = 0;
   }
 
   /** A repair has succeeded. Returns what it has deleted of the record, which no batch recorded. */
   endRepair(record: Tracked): Forwarding | undefined {
-    const { before, inForce } = record;
+    const { before } = record;
+    this.#forgetBefore(record);
+    return before;
+  }
+
+  #forgetBefore(record: Tracked): void {
+    if (record.before === undefined) return;
     record.before = undefined;
-    return inForce === undefined ? before : undefined;
+    this.#leaving.update(record);
   }
 
   /** Forgets the record if it holds nothing. */
@@ -171,10 +181,15 @@ export class TrackedForwardings {
     if (isEmpty && this.#records.get(key) === record) this.#records.delete(key);
   }
 
-  /** Other Forwardings that are planned to have frontends of `next`; usually undefined: none. */
+  /** Other Forwardings that have frontends of `next` (`heldBy`); usually undefined: none. */
   holders(next: Forwarding): ReadonlySet<Tracked> | undefined {
     return this.#leaving.holders(next);
   }
+}
+
+/** What it is planned to have; in a repair that has not come to it, what it had before. */
+export function heldBy({ before, planned }: Tracked): Forwarding | undefined {
+  return planned ?? before;
 }
 
 /** Of the cluster's DNS and its other parts, or of the API servers. */
@@ -223,7 +238,7 @@ class FormView implements ForwardingsByKey {
 }
 
 /**
- * The frontends that Forwardings are planned to have and that are not desired of them. No frontend
+ * The frontends that Forwardings have (`heldBy`) and that are not desired of them. No frontend
  * is ever desired of two Forwardings, so that these are the only ones that another can be in the
  * way of.
  */
@@ -249,13 +264,14 @@ class LeavingFrontends {
 
   /** To be called after each change of what is planned. */
   update(record: Tracked): void {
-    const { desired, planned } = record;
+    const { desired } = record;
+    const held = heldBy(record);
     if (this.#of.size > 0) this.#remove(record);
-    if (planned === undefined || desired === planned) return;
-    const left = missing(planned.frontends, desired?.frontends ?? []);
+    if (held === undefined || desired === held) return;
+    const left = missing(held.frontends, desired?.frontends ?? []);
     if (left.length === 0) return;
     this.#of.set(record, left);
-    const holders = this.#holders[planned.servicePort.protocol];
+    const holders = this.#holders[held.servicePort.protocol];
     for (const key of left) holders.set(key, record);
   }
 

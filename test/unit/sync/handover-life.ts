@@ -13,7 +13,9 @@ import type { Planner } from '../../../src/modes/planner.ts';
 import type { ProxyMode } from '../../../src/modes/proxy-mode.ts';
 import { type EndpointKey, endpointKey } from '../../../src/net/endpoint-list.ts';
 import { type Balance, balances, type DealingHere } from '../../../src/state/deal.ts';
-import type { EndpointSlice, Service } from '../../../src/state/types.ts';
+import { frontendKey } from '../../../src/state/frontend-key.ts';
+import type { EndpointSlice, Forwarding, Service } from '../../../src/state/types.ts';
+import type { ForwardingFollower } from '../../../src/sync/follower.ts';
 import type { Fault } from '../../fake/kernel.ts';
 import { WrittenSockets } from '../../fake/sockets.ts';
 import { config } from '../modes/nftables/forwardings.ts';
@@ -180,6 +182,22 @@ export interface TroubledKernel extends Kernel {
   heal(): void;
 }
 
+/** Who has each frontend, as followers hear it: connect time deletes what its owner has no more. */
+class Owners implements ForwardingFollower {
+  readonly contested: string[] = [];
+  readonly #owners = new Map<string, string>();
+
+  changed(previous: Forwarding | undefined, next: Forwarding | undefined): void {
+    const ids = (of: Forwarding | undefined): string[] =>
+      of?.frontends.map((one) => `${of.servicePort.protocol} ${frontendKey(one)}`) ?? [];
+    for (const id of ids(previous)) this.#owners.delete(id);
+    for (const id of ids(next)) {
+      if (this.#owners.has(id)) this.contested.push(`${id}: ${this.#owners.get(id)}, ${next!.key}`);
+      this.#owners.set(id, next!.key);
+    }
+  }
+}
+
 export class Life<K extends TroubledKernel> {
   readonly kernel: K;
   readonly #subject: Subject;
@@ -187,6 +205,7 @@ export class Life<K extends TroubledKernel> {
   /** Of each Service; another process is as if it had seen the same. */
   readonly #ill = new Map<number, Parts>();
   #sockets = new WrittenSockets();
+  #owners = new Owners();
   #batchBytesMax = 1;
   readonly #quiet: () => Promise<void>;
   #world: World<K>;
@@ -210,11 +229,12 @@ export class Life<K extends TroubledKernel> {
   #newWorld(): World<K> {
     const { kernel } = this;
     const sockets = this.#sockets;
+    this.#owners = new Owners();
     const world = new World<K>(
       { batchBytesMax: this.#batchBytesMax },
       kernel,
       (environment) => this.#subject.planner(environment, sockets),
-      undefined,
+      this.#owners,
       new ToyClock(this.#quiet),
     );
     // Sockets must know the addresses of the node.
@@ -306,6 +326,7 @@ export class Life<K extends TroubledKernel> {
   }
 
   async restart(): Promise<void> {
+    expect(this.#owners.contested).toEqual([]);
     await this.#quiet();
     void this.#world.stop();
     await this.#quiet();

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { frontendKey } from '../../../src/state/frontend-key.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import { type Forwarding, type Frontend, forwardingKey } from '../../../src/state/types.ts';
-import { type Tracked, TrackedForwardings } from '../../../src/sync/tracked.ts';
+import { heldBy, type Tracked, TrackedForwardings } from '../../../src/sync/tracked.ts';
 import { context, ready, resolveOne, service, slice } from '../state/build.ts';
 
 const [some] = resolve(service({ name: 'web' }), [], context) as [Forwarding];
@@ -30,13 +30,14 @@ function free(forms: ReadonlyMap<string, readonly number[]>, of: string, wanted:
   return wanted.filter((port) => !others.includes(port));
 }
 
-it('a frontend that is planned for one Forwarding and desired of another has a holder', () => {
+it('a frontend that one Forwarding has or will have, and another is to have, has a holder', () => {
   const property = fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
     const tracked = new TrackedForwardings('IPv4', { now: () => 0 });
     const recordOf = (of: string): Tracked => tracked.at(forwarding(of, []).key);
     const desired = new Map<string, readonly number[]>();
     const planned = new Map<string, readonly number[]>();
     const inForce = new Map<string, readonly number[]>();
+    let before = new Map<string, readonly number[]>();
     const setPlanned = (of: string, next: readonly number[] | undefined): void => {
       if (next === undefined) planned.delete(of);
       else planned.set(of, next);
@@ -49,7 +50,7 @@ it('a frontend that is planned for one Forwarding and desired of another has a h
         if (next === undefined) desired.delete(of);
         else desired.set(of, next);
       } else if (does === 'plan') {
-        const next = wanted && free(planned, of, wanted);
+        const next = wanted && free(new Map([...before, ...planned]), of, wanted);
         tracked.setPlanned(record, next && forwarding(of, next));
         setPlanned(of, next);
       } else if (does === 'put in force') {
@@ -58,6 +59,7 @@ it('a frontend that is planned for one Forwarding and desired of another has a h
           const ports = planned.get(one);
           if (ports === undefined) inForce.delete(one);
           else inForce.set(one, ports);
+          before.delete(one);
         }
       } else if (does === 'take back') {
         for (const one of names) {
@@ -66,6 +68,7 @@ it('a frontend that is planned for one Forwarding and desired of another has a h
         }
       } else {
         tracked.beginRepair();
+        before = new Map([...before, ...inForce]);
         planned.clear();
         inForce.clear();
       }
@@ -73,10 +76,12 @@ it('a frontend that is planned for one Forwarding and desired of another has a h
         const own = desired.get(taker);
         if (own === undefined) continue;
         const holders = names.filter(
-          (other) => other !== taker && planned.get(other)?.some((port) => own.includes(port)),
+          (other) =>
+            other !== taker &&
+            (planned.get(other) ?? before.get(other))?.some((port) => own.includes(port)),
         );
         const found = tracked.holders(forwarding(taker, own)) ?? [];
-        expect([...found].map((one) => one.planned?.servicePort.name).sort()).toEqual(holders);
+        expect([...found].map((one) => heldBy(one)?.servicePort.name).sort()).toEqual(holders);
       }
       expect(tracked.desired.size).toBe(desired.size);
       expect(tracked.inForce.size).toBe(inForce.size);
