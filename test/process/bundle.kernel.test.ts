@@ -76,6 +76,9 @@ test('a bundle contains rules of all programs and no token, also while the proce
   expect(files.get('sysctls.txt')).toMatch(/^net\.ipv4\.ip_forward = [01]$/m);
   for (const [name, text] of files) {
     for (const part of token.split('.')) expect([name, text.includes(part)]).toEqual([name, false]);
+    // Where the kernel and its modules are in memory.
+    const where = /(?<![\da-f])ffff[\da-f]{12}(?![\da-f])/i.exec(text);
+    expect([name, where]).toEqual([name, null]);
   }
 
   program.kill('SIGSTOP');
