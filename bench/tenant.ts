@@ -170,6 +170,51 @@ function crowdsOf(extent: Extent): Deed[] {
   });
 }
 
+/**
+ * Services that lose an endpoint and get it back in the next second. Where the rule of a draw knows
+ * the number of endpoints, each change is a new verdict.
+ */
+function scaling(count: number, balance: string): Deed {
+  const name = (i: number) => `scaled-${i}`;
+  const address = (i: number, host: number) => `10.${220 + (i >> 8)}.${i & 255}.${host}`;
+  const before = Array.from({ length: count }, (_, i) => {
+    const { object } = service({ ports: portsOf(1, 80) }, undefined, {
+      'fairlead.io/balance': balance,
+    });
+    const clusterIP = `10.98.${i >> 8}.${i & 255}`;
+    const made = slice(1, 0);
+    const metadata = { ...(made.metadata as Raw), name: `${name(i)}-abcde` };
+    return [
+      {
+        ...object,
+        metadata: { ...object.metadata, name: name(i), uid: name(i) },
+        spec: { ...object.spec, clusterIP, clusterIPs: [clusterIP] },
+      },
+      {
+        ...made,
+        metadata: { ...metadata, labels: { 'kubernetes.io/service-name': name(i) } },
+        endpoints: Array.from({ length: 3 + (i % 60) }, (_, host) => ({
+          addresses: [address(i, 100 + host)],
+          conditions: { ready: true, serving: true, terminating: false },
+        })),
+      },
+    ];
+  });
+  return {
+    name: `scales ${count} Services (${balance})`,
+    perSecond: count,
+    before: before.flat(),
+    // An address that is there twice is one endpoint.
+    change: (n) => {
+      const i = n % count;
+      const hosts = [address(i, 100), address(i, 101)] as const;
+      const [from, to] = Math.floor(n / count) % 2 === 0 ? hosts : [hosts[1], hosts[0]];
+      const key = `tenant/${name(i)}-abcde`;
+      return { do: 'edit', resource: 'endpointslices', key, from, to };
+    },
+  };
+}
+
 /** Deletes all that the deed has made. */
 async function undo(api: FakeApi, { before, change }: Deed): Promise<void> {
   const kinds = { Service: 'services', EndpointSlice: 'endpointslices' } as const;
@@ -313,7 +358,8 @@ async function besideKubeProxy(deeds: readonly Deed[]): Promise<string> {
 
 export async function tenant(extent: Extent): Promise<string> {
   buildProduct();
-  const deeds = [...ofOneTenant, ...crowdsOf(extent)];
+  const scaled = ['random', 'source-hash', 'round-robin'].map((one) => scaling(400, one));
+  const deeds = [...ofOneTenant, ...scaled, ...crowdsOf(extent)];
   const rows = await withCluster(size, (api, namespace) =>
     withProduct(api, namespace, async (product) => {
       const quiet = await rowOf(api, product, undefined, 0);

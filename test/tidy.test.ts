@@ -214,11 +214,11 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/service-bytes': 177,
   'src/source': 8660,
   'src/state': 6565,
-  'src/sync': 4636,
+  'src/sync': 4658,
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 118_028,
+  test: 118_059,
 };
 
 describe('budgets', () => {
