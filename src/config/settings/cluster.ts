@@ -17,9 +17,9 @@ const replacedBy = (name: string): string =>
 
 /** The connection to the API server. */
 export const sourceSettings = grouped('source', {
-  'clientConnection.kubeconfig': string(
+  'clientConnection.kubeconfig --kubeconfig': string(
     'Path of the kubeconfig. Empty, with no --master: in-cluster credentials.',
-    { flag: 'kubeconfig', offers: 'files', restart: 'always' },
+    { offers: 'files', restart: 'always' },
   ),
   '--master': string('URL of the API server; overrides the one in the kubeconfig.', {
     withConfig: 'kept',
@@ -32,35 +32,33 @@ export const sourceSettings = grouped('source', {
     'Accept header of requests, protobuf and JSON. Empty: as contentType says.',
     { restart: 'always' },
   ),
-  'clientConnection.contentType': string(
+  'clientConnection.contentType --kube-api-content-type': string(
     'Requested of the API server: protobuf, where it has that, or JSON alone.',
     {
-      flag: 'kube-api-content-type',
       default: 'application/vnd.kubernetes.protobuf',
       restart: 'always',
     },
   ),
-  'clientConnection.burst': int32('Requests that may exceed the rate in a burst.', {
-    flag: 'kube-api-burst',
-    default: '10',
-    bounds: notNegative,
-    restart: 'always',
-  }),
-  'clientConnection.qps': other('float32')('Requests a second to the API server.', {
-    flag: 'kube-api-qps',
+  'clientConnection.burst --kube-api-burst': int32(
+    'Requests that may exceed the rate in a burst.',
+    {
+      default: '10',
+      bounds: notNegative,
+      restart: 'always',
+    },
+  ),
+  'clientConnection.qps --kube-api-qps': other('float32')('Requests a second to the API server.', {
     default: '5',
     restart: 'always',
   }),
-  configSyncPeriod: duration('Checked, without effect.', {
-    flag: 'config-sync-period',
+  'configSyncPeriod --config-sync-period': duration('Checked, without effect.', {
     default: '15m0s',
     bounds: positive,
   }),
-  hostnameOverride: string(
+  'hostnameOverride --hostname-override': string(
     'Name of this Node, in small letters, without white space around it. Empty: the ' +
       'host name.',
     {
-      flag: 'hostname-override',
       config: 'hostnameOverride',
       make: (name) => name.trim().toLowerCase(),
       rules: 'not only white space',
@@ -69,7 +67,7 @@ export const sourceSettings = grouped('source', {
     },
   ),
   ...own({
-    serviceProxyName: string(
+    'serviceProxyName --service-proxy-name': string(
       'Serve the Services whose label service.kubernetes.io/service-proxy-name is this, and no ' +
         'others: a second proxy of the node, with separate tables (docs/neighbours.md).',
       {
@@ -84,11 +82,10 @@ export const sourceSettings = grouped('source', {
 
 /** The proxy's own addresses and servers. */
 export const serveSettings = grouped('serve', {
-  bindAddress: other('ip')(
+  'bindAddress --bind-address': other('ip')(
     "The node's address instead of the Node object's; also sets the primary IP family. " +
       'Nothing listens on it. 0.0.0.0 and :: mean: not given.',
     {
-      flag: 'bind-address',
       config: 'bindAddress',
       make: toAddress,
       default: '0.0.0.0',
@@ -97,10 +94,9 @@ export const serveSettings = grouped('serve', {
       restart: 'always',
     },
   ),
-  healthzBindAddress: other('ip-port')(
+  'healthzBindAddress --healthz-bind-address': other('ip-port')(
     'Where /healthz and /livez are served. Default with an IPv6 `bindAddress`: [::]:10256.',
     {
-      flag: 'healthz-bind-address',
       config: 'healthzBindAddress',
       make: toHostPort,
       flagMeaning: 'Where /healthz and /livez are served. Empty: nowhere.',
@@ -111,11 +107,11 @@ export const serveSettings = grouped('serve', {
     },
   ),
   ...own({
-    healthzNodeShutdown: bool(
+    'healthzNodeShutdown --healthz-node-shutdown': bool(
       'Once the kubelet says that the node shuts down, /healthz fails and its new connections ' +
         'go to endpoints of other nodes, before its pods end.',
     ),
-    healthzNetwork: bool(
+    'healthzNetwork --healthz-network': bool(
       '/healthz fails while no endpoint of other nodes that has answered this node does so.',
       { restart: 'always' },
     ),
@@ -124,11 +120,10 @@ export const serveSettings = grouped('serve', {
     default: '10256',
     deprecated: replacedBy('--healthz-bind-address'),
   }),
-  metricsBindAddress: other('ip-port')(
+  'metricsBindAddress --metrics-bind-address': other('ip-port')(
     'Where /metrics, /proxyMode and /configz are served. Default with an IPv6 ' +
       '`bindAddress`: [::1]:10249.',
     {
-      flag: 'metrics-bind-address',
       config: 'metricsBindAddress',
       make: toHostPort,
       flagMeaning: 'Where /metrics, /proxyMode and /configz are served. Empty: nowhere.',
@@ -143,7 +138,7 @@ export const serveSettings = grouped('serve', {
     deprecated: replacedBy('--metrics-bind-address'),
   }),
   ...own({
-    readBindAddress: other('ip-port')(
+    'readBindAddress --read-bind-address': other('ip-port')(
       'Where HTTPS answers questions of other machines (docs/api.md), as far as roles of ' +
         "the client's token permit (docs/kubectl-plugin.md). Empty: nowhere.",
       {
@@ -155,27 +150,36 @@ export const serveSettings = grouped('serve', {
       },
     ),
   }),
-  bindAddressHardFail: bool('End the process when one of these addresses cannot be listened on.', {
-    flag: 'bind-address-hard-fail',
-    config: 'bindAddressHardFail',
-    restart: 'always',
-  }),
+  'bindAddressHardFail --bind-address-hard-fail': bool(
+    'End the process when one of these addresses cannot be listened on.',
+    {
+      config: 'bindAddressHardFail',
+      restart: 'always',
+    },
+  ),
   ...own({
-    serviceMetrics: bool(
+    'serviceMetrics --service-metrics': bool(
       'Count connections and refusals by Service at /metrics (docs/operating.md).',
     ),
   }),
-  serviceBytes: bool('Count bytes by Service and zone at /metrics (docs/operating.md).', {
-    ...{ config: 'conntrack.countsBytes', flag: 'service-bytes', origin: 'own', omitted: true },
-  }),
-  enableProfiling: bool('Serve profiles and the log level switch on the metrics address.', {
-    flag: 'profiling',
-    config: 'profiling',
-    restart: 'always',
-  }),
-  showHiddenMetricsForVersion: string('Checked, without effect: no metric is hidden.', {
-    flag: 'show-hidden-metrics-for-version',
-    rules: 'empty or 1.35, the previous minor version',
-    check: isHiddenVersion,
-  }),
+  'serviceBytes --service-bytes': bool(
+    'Count bytes by Service and zone at /metrics (docs/operating.md).',
+    {
+      ...{ config: 'conntrack.countsBytes', origin: 'own', omitted: true },
+    },
+  ),
+  'enableProfiling --profiling': bool(
+    'Serve profiles and the log level switch on the metrics address.',
+    {
+      config: 'profiling',
+      restart: 'always',
+    },
+  ),
+  'showHiddenMetricsForVersion --show-hidden-metrics-for-version': string(
+    'Checked, without effect: no metric is hidden.',
+    {
+      rules: 'empty or 1.35, the previous minor version',
+      check: isHiddenVersion,
+    },
+  ),
 });

@@ -2,7 +2,7 @@
 import { serveSettings, sourceSettings } from './cluster.ts';
 import { ipvsSettings, modeSettings } from './modes.ts';
 import { loggingSettings, otherSettings, runSettings } from './other.ts';
-import type { ConfigPath, MadeOf, Setting, ValueByType } from './spec.ts';
+import type { ConfigPath, MadeOf, PathOf, Setting, ValueByType } from './spec.ts';
 import {
   connectionLimitSettings,
   hostSettings,
@@ -10,7 +10,7 @@ import {
   trafficSettings,
 } from './traffic.ts';
 
-const table = {
+const byPathAndFlag = {
   ...runSettings,
   ...sourceSettings,
   ...serveSettings,
@@ -24,19 +24,28 @@ const table = {
   ...otherSettings,
 } as const;
 
+type All = typeof byPathAndFlag;
+type Table = { readonly [Key in keyof All as PathOf<Key>]: All[Key] };
+
+const table = Object.fromEntries(
+  Object.entries(byPathAndFlag).map(([key, setting]) => {
+    const [path, flag] = key.split(' --');
+    return [path, { ...setting, ...(flag && { flag }) }];
+  }),
+) as unknown as Table;
+
 /** The path of a field in the file, e.g. `iptables.syncPeriod`, or only a flag: `--cleanup`. */
-export type SettingKey = keyof typeof table;
+export type SettingKey = keyof Table;
 /** Settings that a file has. */
 export type FieldPath = Exclude<SettingKey, `--${string}`>;
 
 /** The value of a setting. Durations are nanoseconds. */
-export type SettingValue<Key extends SettingKey> = ValueByType[(typeof table)[Key]['type']];
+export type SettingValue<Key extends SettingKey> = ValueByType[Table[Key]['type']];
 
 export const settingTable: Readonly<Record<SettingKey, Setting>> = table;
 export const settingKeys = Object.keys(table) as readonly SettingKey[];
 export const fieldPaths = settingKeys.filter((key) => !key.startsWith('--')) as FieldPath[];
 
-type Table = typeof table;
 type Flat = { readonly [Key in SettingKey as ConfigPath<Table[Key]>]: MadeOf<Table[Key]> };
 type SectionOf<Place> = Place extends `${infer Section}.${string}` ? Section : never;
 /** The parts of Config that the table makes. */

@@ -65,11 +65,10 @@ const maxPeriod = (checkedIn: readonly string[]) =>
 
 /** What carries the traffic, and how it is kept in sync. */
 export const modeSettings = grouped('mode', {
-  mode: string(
+  'mode --proxy-mode': string(
     'What carries the traffic. Empty: nftables or, where the kernel cannot do it, ' +
       'iptables. Fallbacks: from nftables and ipvs to iptables, from there to userspace.',
     {
-      flag: 'proxy-mode',
       config: 'mode',
       make: oneOf(['', ...modeNames]),
       offers: modeNames,
@@ -93,11 +92,10 @@ export const modeSettings = grouped('mode', {
   'nftables.minSyncPeriod': minPeriod(['nftables'], '1s'),
   'nftables.maxSyncPeriod': maxPeriod(['nftables']),
   '--masquerade-all': bool('Masquerade everything that is sent to a ClusterIP, in every mode.'),
-  'iptables.masqueradeBit': int32(
+  'iptables.masqueradeBit --iptables-masquerade-bit': int32(
     'Bit of the packet mark that asks for masquerading, in iptables and ipvs mode.',
     {
       ...bit,
-      flag: 'iptables-masquerade-bit',
       forIpvs: { kept: 'Is used in mode ipvs, too.', nftables: '`nftables.masqueradeBit`' },
       flagMeaning:
         'Bit of the packet mark that asks for masquerading, in modes iptables and ipvs. ' +
@@ -107,10 +105,9 @@ export const modeSettings = grouped('mode', {
   'iptables.masqueradeAll': bool(`${masqueradeAll} Also holds for ipvs mode.`, {
     forIpvs: { kept: 'Is used in mode ipvs, too.', nftables: '`nftables.masqueradeAll`' },
   }),
-  'iptables.localhostNodePorts': bool(
+  'iptables.localhostNodePorts --iptables-localhost-nodeports': bool(
     'Let node ports answer on 127.0.0.1 too, in modes iptables and userspace.',
     {
-      flag: 'iptables-localhost-nodeports',
       config: 'iptables.localhostNodePorts',
       default: 'true',
       keepsZero: true,
@@ -133,7 +130,7 @@ export const modeSettings = grouped('mode', {
     { origin: 'own' },
   ),
   ...own({
-    connectTime: other('string-or-off')(
+    'connectTime --connect-time': other('string-or-off')(
       'TCP connections that eBPF sends to an endpoint at connect time: none, those of the ' +
         "node's network namespace, or also those of pods (docs/connect-time.md).",
       {
@@ -143,12 +140,12 @@ export const modeSettings = grouped('mode', {
         check: isOneOf(connectTimes),
       },
     ),
-    connectTimeExcludedPods: string(
+    'connectTimeExcludedPods --connect-time-excluded-pods': string(
       'Pods without connect time, such as `mesh=on,app!=web`. Needs the right to list and ' +
         'watch pods. Empty: none.',
       { rules: 'a label selector', check: isSelector },
     ),
-    fastPath: other('string-or-off')(
+    'fastPath --fast-path': other('string-or-off')(
       'How established connections travel in modes nftables and iptables: by the rules, ' +
         'or by a flowtable from device to device (docs/fast-path.md).',
       {
@@ -158,11 +155,11 @@ export const modeSettings = grouped('mode', {
         check: isOneOf(fastPaths, ' or '),
       },
     ),
-    fastPathPackets: int32(
+    'fastPathPackets --fast-path-packets': int32(
       'Packets of both directions after which a connection goes to the flowtable.',
       { default: '20', bounds: { min: 0 } },
     ),
-    failureDetection: other('string-or-off')(
+    'failureDetection --failure-detection': other('string-or-off')(
       'Silent endpoints (docs/balancing.md). off: not counted. by-annotation: as Services ' +
         'say. observe: counted. eject: also no new connections. Annotations win, except ' +
         'over off.',
@@ -173,7 +170,7 @@ export const modeSettings = grouped('mode', {
         check: isOneOf(configuredDetections),
       },
     ),
-    failureDetectionMaxEjected: int32(
+    'failureDetectionMaxEjected --failure-detection-max-ejected': int32(
       "Percent of a pool's endpoints that may get no new connections because they do not " +
         'answer. One endpoint always gets them.',
       { default: '50', bounds: { min: 0, max: 100 } },
@@ -186,14 +183,8 @@ export const modeSettings = grouped('mode', {
   ),
 });
 
-const ipvsTimeout = <Name extends string>(
-  flag: string,
-  name: Name,
-  meaning: string,
-  instead: string,
-) =>
+const ipvsTimeout = <Name extends string>(name: Name, meaning: string, instead: string) =>
   duration(`${meaning} 0: the kernel's value stays.`, {
-    flag,
     config: `ipvs.${name}TimeoutSeconds`,
     make: inMode('ipvs', toSeconds, 0),
     forIpvs: {
@@ -225,21 +216,22 @@ export const ipvsSettings = grouped('ipvs', {
   '--ipvs-min-sync-period': duration('Least time between two syncs in mode ipvs. 0 and 1s: none.', {
     default: '1s',
   }),
-  'ipvs.scheduler': string('How a virtual service chooses its destination. Empty: rr.', {
-    flag: 'ipvs-scheduler',
-    config: 'ipvs.scheduler',
-    make: (name) => name || 'rr',
-    forIpvs: {
-      kept: 'Every scheduler that the kernel has. All weights are 1, as in kube-proxy.',
-      nftables: 'No effect: each connection gets an endpoint at random.',
+  'ipvs.scheduler --ipvs-scheduler': string(
+    'How a virtual service chooses its destination. Empty: rr.',
+    {
+      config: 'ipvs.scheduler',
+      make: (name) => name || 'rr',
+      forIpvs: {
+        kept: 'Every scheduler that the kernel has. All weights are 1, as in kube-proxy.',
+        nftables: 'No effect: each connection gets an endpoint at random.',
+      },
+      rules: 'a scheduler that the kernel has; asked at start',
+      restart: 'in its mode',
     },
-    rules: 'a scheduler that the kernel has; asked at start',
-    restart: 'in its mode',
-  }),
-  'ipvs.excludeCIDRs': strings(
+  ),
+  'ipvs.excludeCIDRs --ipvs-exclude-cidrs': strings(
     'Virtual services with an address in these blocks are never touched.',
     {
-      flag: 'ipvs-exclude-cidrs',
       config: 'ipvs.excludeCIDRs',
       make: inMode('ipvs', toCIDRs, []),
       forIpvs: {
@@ -255,10 +247,9 @@ export const ipvsSettings = grouped('ipvs', {
       restart: 'in its mode',
     },
   ),
-  'ipvs.strictARP': bool(
+  'ipvs.strictARP --ipvs-strict-arp': bool(
     'Set arp_ignore to 1 and arp_announce to 2, so that only owners answer for a VIP.',
     {
-      flag: 'ipvs-strict-arp',
       config: 'ipvs.strictARP',
       forIpvs: {
         kept: 'The two sysctls are set.',
@@ -267,20 +258,17 @@ export const ipvsSettings = grouped('ipvs', {
       restart: 'in its mode',
     },
   ),
-  'ipvs.tcpTimeout': ipvsTimeout(
-    'ipvs-tcp-timeout',
+  'ipvs.tcpTimeout --ipvs-tcp-timeout': ipvsTimeout(
     'tcp',
     'Idle timeout of TCP connections in IPVS.',
     '`conntrack.tcpEstablishedTimeout`',
   ),
-  'ipvs.tcpFinTimeout': ipvsTimeout(
-    'ipvs-tcpfin-timeout',
+  'ipvs.tcpFinTimeout --ipvs-tcpfin-timeout': ipvsTimeout(
     'tcpFin',
     'Timeout of TCP connections in IPVS after a FIN.',
     '`conntrack.tcpCloseWaitTimeout`',
   ),
-  'ipvs.udpTimeout': ipvsTimeout(
-    'ipvs-udp-timeout',
+  'ipvs.udpTimeout --ipvs-udp-timeout': ipvsTimeout(
     'udp',
     'Timeout of UDP exchanges in IPVS.',
     '`conntrack.udpTimeout` and `conntrack.udpStreamTimeout`',

@@ -42,7 +42,6 @@ const alpha = { rules: 'needs feature gate LoggingAlphaOptions', withConfig: 'ke
 const splitStream = (format: 'text' | 'json') =>
   bool(`Format ${format}: errors to stderr, the rest to stdout. Checked, without effect.`, {
     ...alpha,
-    flag: `log-${format}-split-stream`,
     check: needsAlphaOptions((isSplit: boolean) => isSplit),
     omitted: true,
     restart: 'always',
@@ -52,7 +51,6 @@ const infoBufferSize = (format: 'text' | 'json') =>
     `Format ${format}, split: how much of the rest may be buffered. Checked, without effect.`,
     {
       ...alpha,
-      flag: `log-${format}-info-buffer-size`,
       default: '0',
       check: needsAlphaOptions(({ bytes }: Quantity) => bytes !== 0),
       restart: 'always',
@@ -60,36 +58,36 @@ const infoBufferSize = (format: 'text' | 'json') =>
   );
 
 export const loggingSettings = grouped('logging', {
-  'logging.format': string('How log lines look. Not given: text at a terminal, json elsewhere.', {
-    flag: 'logging-format',
-    offers: ['text', 'json'],
-    default: 'text',
-    rules: 'text or json',
-    check: isLogFormat,
-    withConfig: 'kept',
-    restart: 'always',
-  }),
-  'logging.flushFrequency': other('nanoseconds')('Checked, without effect.', {
-    flag: 'log-flush-frequency',
+  'logging.format --logging-format': string(
+    'How log lines look. Not given: text at a terminal, json elsewhere.',
+    {
+      offers: ['text', 'json'],
+      default: 'text',
+      rules: 'text or json',
+      check: isLogFormat,
+      withConfig: 'kept',
+      restart: 'always',
+    },
+  ),
+  'logging.flushFrequency --log-flush-frequency': other('nanoseconds')('Checked, without effect.', {
     default: '5s',
     bounds: positive,
     withConfig: 'kept',
   }),
-  'logging.verbosity': other('level')(
+  'logging.verbosity --v': other('level')(
     '0 is least; 2 includes syncs, 4 every Service that changes.',
-    { config: 'logging.verbosity', flag: 'v', shorthand: 'v', withConfig: 'kept' },
+    { config: 'logging.verbosity', shorthand: 'v', withConfig: 'kept' },
   ),
-  'logging.vmodule': other('vmodule')('Checked, without effect.', {
-    flag: 'vmodule',
+  'logging.vmodule --vmodule': other('vmodule')('Checked, without effect.', {
     rules: 'format text only; file patterns without = and comma',
     check: areVModules,
     withConfig: 'kept',
     omitted: true,
   }),
-  'logging.options.text.splitStream': splitStream('text'),
-  'logging.options.text.infoBufferSize': infoBufferSize('text'),
-  'logging.options.json.splitStream': splitStream('json'),
-  'logging.options.json.infoBufferSize': infoBufferSize('json'),
+  'logging.options.text.splitStream --log-text-split-stream': splitStream('text'),
+  'logging.options.text.infoBufferSize --log-text-info-buffer-size': infoBufferSize('text'),
+  'logging.options.json.splitStream --log-json-split-stream': splitStream('json'),
+  'logging.options.json.infoBufferSize --log-json-info-buffer-size': infoBufferSize('json'),
 });
 
 const ignored = (standard: string) =>
@@ -99,8 +97,7 @@ const windows = { origin: 'windows' } as const;
 
 /** Gates, what mode userspace once needed, and what Windows nodes have. */
 export const otherSettings = grouped('other', {
-  featureGates: other('bool-map')('Switches features, by name (below).', {
-    flag: 'feature-gates',
+  'featureGates --feature-gates': other('bool-map')('Switches features, by name (below).', {
     rules: 'known gates; a locked gate keeps its value',
     errorPath: 'featureGates',
     omitted: true,

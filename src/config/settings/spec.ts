@@ -119,10 +119,13 @@ export type ConfigPath<S> = S extends { readonly config?: infer Place }
 /** What Config has of a setting of this type. */
 export type MadeOf<S> = S extends { make?(value: never, all: never): infer Made } ? Made : never;
 
-/** By the path of the field in the file, or by the flag with its hyphens. */
+/** Of an entry of a table: `ipvs.scheduler --ipvs-scheduler` is at `ipvs.scheduler`. */
+export type PathOf<Key> = Key extends `${infer Path} --${string}` ? Path : Key;
+
+/** By the path of the field in the file, the flag with its hyphens, or both. */
 type SettingTable = Readonly<Record<string, Spec<ValueType>>>;
 
-type Details<Type extends ValueType> = Omit<Spec<Type>, 'type' | 'meaning' | 'group'>;
+type Details<Type extends ValueType> = Omit<Spec<Type>, 'type' | 'meaning' | 'group' | 'flag'>;
 
 function of<Type extends ValueType>(type: Type) {
   return <const Place extends string = never, Made = AsIs<Type>>(
@@ -139,25 +142,20 @@ export const duration = of('duration');
 export const strings = of('strings');
 export const other = of;
 
-/**
- * Settings of a file that kube-proxy does not have: Config has them by their names, which with
- * hyphens are those of their flags, where these have no others.
- */
+/** Settings of a file that kube-proxy does not have: Config has them by their paths. */
 export function own<Table extends SettingTable>(table: Table) {
   const entries = Object.entries(table).map(([key, setting]) => {
-    const flag = key.replace('.', '-').replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-    return [key, { flag, config: key, origin: 'own', omitted: true, ...setting }];
+    return [key, { config: key.split(' ', 1)[0], origin: 'own', omitted: true, ...setting }];
   });
   return Object.fromEntries(entries) as {
-    readonly [Key in keyof Table]: Omit<Table[Key], 'config'> & { readonly config: Key };
+    readonly [Key in keyof Table]: Omit<Table[Key], 'config'> & { readonly config: PathOf<Key> };
   };
 }
 
 /** Puts the flags of a table into a group. */
 export function grouped<Table extends SettingTable>(group: FlagGroup, table: Table): Table {
   const entries = Object.entries(table).map(([key, setting]) => {
-    const isFlag = key.startsWith('--') || setting.flag !== undefined;
-    return [key, isFlag ? { ...setting, group } : setting];
+    return [key, key.includes('--') ? { ...setting, group } : setting];
   });
   return Object.fromEntries(entries) as Table;
 }

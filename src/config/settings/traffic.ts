@@ -15,32 +15,31 @@ import { bool, duration, grouped, int32, notNegative, own, string, strings } fro
 
 /** Which traffic is local, and which addresses are served. */
 export const trafficSettings = grouped('traffic', {
-  detectLocalMode: string("How to detect traffic of this node's pods.", {
-    flag: 'detect-local-mode',
+  'detectLocalMode --detect-local-mode': string("How to detect traffic of this node's pods.", {
     offers: ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'],
     rules: 'ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix or empty (ClusterCIDR)',
     check: isDetectLocalMode,
   }),
-  'detectLocal.bridgeInterface': string('Bridge that the pods are on. For mode BridgeInterface.', {
-    flag: 'pod-bridge-interface',
-    rules: 'not empty in mode BridgeInterface',
-    check: isGivenIn('BridgeInterface'),
-    errorPath: 'DetectLocalConfiguration.InterfaceName',
-  }),
-  'detectLocal.interfaceNamePrefix': string(
+  'detectLocal.bridgeInterface --pod-bridge-interface': string(
+    'Bridge that the pods are on. For mode BridgeInterface.',
+    {
+      rules: 'not empty in mode BridgeInterface',
+      check: isGivenIn('BridgeInterface'),
+      errorPath: 'DetectLocalConfiguration.InterfaceName',
+    },
+  ),
+  'detectLocal.interfaceNamePrefix --pod-interface-name-prefix': string(
     "How the names of the pods' interfaces begin. For mode InterfaceNamePrefix.",
     {
-      flag: 'pod-interface-name-prefix',
       rules: 'not empty in mode InterfaceNamePrefix',
       check: isGivenIn('InterfaceNamePrefix'),
       errorPath: 'DetectLocalConfiguration.InterfacePrefix',
     },
   ),
-  clusterCIDR: string(
+  'clusterCIDR --cluster-cidr': string(
     'Addresses of pods, for detectLocalMode ClusterCIDR (empty: no traffic is local) ' +
       'and for failureDetection, which probes pods only.',
     {
-      flag: 'cluster-cidr',
       config: 'clusterCIDR',
       // It is checked in mode ClusterCIDR only; a warning names what is left out in others.
       make: (text): readonly CIDR[] => text.split(',').flatMap((one) => parseCIDR(one) ?? []),
@@ -49,11 +48,10 @@ export const trafficSettings = grouped('traffic', {
       errorPath: 'DetectLocalConfiguration.ClusterCIDRs',
     },
   ),
-  nodePortAddresses: strings(
+  'nodePortAddresses --nodeport-addresses': strings(
     'Node addresses with node ports. `localhost`: loopback, for TCP of the node itself. ' +
       'Empty: `primary` (first of the Node object) with `mode: nftables`, else `all`.',
     {
-      flag: 'nodeport-addresses',
       config: 'nodePortAddresses',
       make: toNodePortAddresses,
       rules: 'CIDRs, primary, localhost, all',
@@ -65,20 +63,19 @@ export const trafficSettings = grouped('traffic', {
     },
   ),
   ...own({
-    'externalIPs.cidrs': strings(
+    'externalIPs.cidrs --external-ip-cidrs': strings(
       'Serve external IPs only in these blocks, which include ports on which programs of ' +
         'the node listen. Empty: all addresses, but no such ports.',
       {
-        flag: 'external-ip-cidrs',
         make: toCIDRs,
         rules: 'CIDRs',
         check: areCIDRs,
         errorPath: 'ExternalIPs.CIDRs',
       },
     ),
-    'externalIPs.namespaces': strings(
+    'externalIPs.namespaces --external-ip-namespaces': strings(
       'Serve external IPs only for these namespaces. Empty: for all.',
-      { flag: 'external-ip-namespaces', rules: 'names of namespaces', check: areNamespaces },
+      { rules: 'names of namespaces', check: areNamespaces },
     ),
   }),
 });
@@ -102,13 +99,12 @@ function defaultOf(what: Limit): number | undefined {
   return what === 'frontendEndpoints' ? undefined : serviceLimitDefaults[what];
 }
 
-const limit = <What extends Limit>(flag: string, what: What, meaning: string) => {
+const limit = (what: Limit, meaning: string) => {
   const { nftables, iptables } = modeTable;
   const standard =
     defaultOf(what) ??
     `${nftables.frontendEndpoints}; in mode iptables ${iptables.frontendEndpoints}`;
   return int32(meaning, {
-    flag,
     make: (value) => value || (defaultOf(what) ?? 0),
     bounds: notNegative,
     rules: `0 = the default, ${standard}`,
@@ -123,38 +119,32 @@ const [openMost, percentMost] = [1_000_000, 100];
 export const limitSettings = grouped(
   'limits',
   own({
-    'serviceLimits.frontends': limit(
-      'service-frontends-max',
+    'serviceLimits.frontends --service-frontends-max': limit(
       'frontends',
       'Frontends (address and port, or node port) of one Service in one family. Beyond ' +
         'it, the ClusterIP comes first, then node ports, then other addresses.',
     ),
-    'serviceLimits.frontendEndpoints': limit(
-      'service-frontend-endpoints-max',
+    'serviceLimits.frontendEndpoints --service-frontend-endpoints-max': limit(
       'frontendEndpoints',
       'Endpoints of one frontend. Beyond it, those on this node are served, then the ' +
         'first by names of EndpointSlices.',
     ),
-    'serviceLimits.endpoints': limit(
-      'service-endpoints-max',
+    'serviceLimits.endpoints --service-endpoints-max': limit(
       'endpoints',
       'Endpoints of one Service in one family, counted for each frontend. Beyond it, each ' +
         'frontend gets the same number, chosen in the same order.',
     ),
-    'serviceLimits.sourceRanges': limit(
-      'service-source-ranges-max',
+    'serviceLimits.sourceRanges --service-source-ranges-max': limit(
       'sourceRanges',
       'Source ranges of one Service in one family, counted for each frontend that they guard. ' +
         'Beyond it, the first ranges may connect.',
     ),
-    'serviceLimits.affinityPorts': limit(
-      'service-affinity-ports-max',
+    'serviceLimits.affinityPorts --service-affinity-ports-max': limit(
       'affinityPorts',
       'Ports of one Service and family with session affinity, or balance round-robin (up ' +
         'to four addresses each). Beyond it, the first ports have it.',
     ),
-    'serviceLimits.namespaceFactor': limit(
-      'service-limits-namespace-factor',
+    'serviceLimits.namespaceFactor --service-limits-namespace-factor': limit(
       'namespaceFactor',
       'A namespace may have this many times these limits, but for frontendEndpoints. ' +
         'Beyond it, each Service gets half, a quarter, down to a 64th.',
@@ -169,14 +159,8 @@ const isInRules: Check<number> = (most, { connectTime, serviceProxyName }) =>
     ? []
     : [{ shown: String(most), detail: needsRules }];
 
-const connectionLimit = <What extends string>(
-  flag: string,
-  what: What,
-  max: number,
-  meaning: string,
-) =>
+const connectionLimit = (what: string, max: number, meaning: string) =>
   int32(`${meaning} 0: no limit.`, {
-    flag,
     bounds: { min: 0, max },
     rules: needsRules,
     check: isInRules,
@@ -187,31 +171,27 @@ const connectionLimit = <What extends string>(
 export const connectionLimitSettings = grouped(
   'limits',
   own({
-    'connectionLimits.clientConnections': connectionLimit(
-      'client-connections-max',
+    'connectionLimits.clientConnections --client-connections-max': connectionLimit(
       'clientConnections',
       openMost,
       'Open connections of one client address to Services (docs/connection-limits.md).',
     ),
-    'connectionLimits.clientShare': connectionLimit(
-      'client-conntrack-share',
+    'connectionLimits.clientShare --client-conntrack-share': connectionLimit(
       'clientShare',
       percentMost,
       'Percentage of connection tracking that such connections of one client address may fill.',
     ),
-    'connectionLimits.namespaceConnections': connectionLimit(
-      'namespace-connections-max',
+    'connectionLimits.namespaceConnections --namespace-connections-max': connectionLimit(
       'namespaceConnections',
       openMost,
       'Open connections to the Services of one namespace.',
     ),
-    'connectionLimits.namespaceShare': connectionLimit(
-      'namespace-conntrack-share',
+    'connectionLimits.namespaceShare --namespace-conntrack-share': connectionLimit(
       'namespaceShare',
       percentMost,
       'Percentage of connection tracking that these may fill.',
     ),
-    'connectionLimits.exemptClients': strings(
+    'connectionLimits.exemptClients --connection-limits-exempt-clients': strings(
       'Client addresses without such a limit; those of this node never have one.',
       {
         make: toCIDRs,
@@ -223,27 +203,15 @@ export const connectionLimitSettings = grouped(
   }),
 );
 
-const conntrackLimit = <Name extends string>(
-  flag: string,
-  name: Name,
-  standard: string,
-  meaning: string,
-) =>
+const conntrackLimit = <Name extends string>(name: Name, standard: string, meaning: string) =>
   int32(meaning, {
-    flag,
     config: `conntrack.${name}`,
     default: standard,
     keepsZero: true,
     bounds: notNegative,
   });
-const conntrackTimeout = <Name extends string>(
-  flag: string,
-  name: Name,
-  standard: string,
-  meaning: string,
-) =>
+const conntrackTimeout = <Name extends string>(name: Name, standard: string, meaning: string) =>
   duration(`${meaning} 0: leave it alone.`, {
-    flag,
     config: `conntrack.${name}TimeoutMs`,
     ...(standard !== '0s' && { default: standard, keepsZero: true }),
     bounds: notNegative,
@@ -251,50 +219,45 @@ const conntrackTimeout = <Name extends string>(
 
 /** What is set on the node. */
 export const hostSettings = grouped('host', {
-  oomScoreAdj: int32('oom_score_adj of the process.', {
-    flag: 'oom-score-adj',
+  'oomScoreAdj --oom-score-adj': int32('oom_score_adj of the process.', {
     config: 'oomScoreAdj',
     default: '-999',
     keepsZero: true,
     bounds: { min: -1000, max: 1000 },
     errorPath: 'KubeProxyLinuxConfiguration.OOMScoreAdj',
   }),
-  'conntrack.maxPerCore': conntrackLimit(
-    'conntrack-max-per-core',
+  'conntrack.maxPerCore --conntrack-max-per-core': conntrackLimit(
     'maxPerCore',
     '32768',
     'Tracked connections per CPU. 0: leave the limit alone and ignore `min`.',
   ),
-  'conntrack.min': conntrackLimit(
-    'conntrack-min',
+  'conntrack.min --conntrack-min': conntrackLimit(
     'min',
     '131072',
     'Tracked connections at least, however few CPUs there are.',
   ),
-  'conntrack.tcpEstablishedTimeout': conntrackTimeout(
-    'conntrack-tcp-timeout-established',
+  'conntrack.tcpEstablishedTimeout --conntrack-tcp-timeout-established': conntrackTimeout(
     'tcpEstablished',
     '24h0m0s',
     'Idle timeout of established TCP connections.',
   ),
-  'conntrack.tcpCloseWaitTimeout': conntrackTimeout(
-    'conntrack-tcp-timeout-close-wait',
+  'conntrack.tcpCloseWaitTimeout --conntrack-tcp-timeout-close-wait': conntrackTimeout(
     'tcpCloseWait',
     '1h0m0s',
     'Timeout of TCP connections in CLOSE_WAIT.',
   ),
-  'conntrack.tcpBeLiberal': bool('Do not call TCP packets outside the window invalid.', {
-    flag: 'conntrack-tcp-be-liberal',
-    config: 'conntrack.tcpBeLiberal',
-  }),
-  'conntrack.udpTimeout': conntrackTimeout(
-    'conntrack-udp-timeout',
+  'conntrack.tcpBeLiberal --conntrack-tcp-be-liberal': bool(
+    'Do not call TCP packets outside the window invalid.',
+    {
+      config: 'conntrack.tcpBeLiberal',
+    },
+  ),
+  'conntrack.udpTimeout --conntrack-udp-timeout': conntrackTimeout(
     'udp',
     '0s',
     'Timeout of UDP exchanges without a reply.',
   ),
-  'conntrack.udpStreamTimeout': conntrackTimeout(
-    'conntrack-udp-timeout-stream',
+  'conntrack.udpStreamTimeout --conntrack-udp-timeout-stream': conntrackTimeout(
     'udpStream',
     '0s',
     'Timeout of UDP exchanges with replies.',
