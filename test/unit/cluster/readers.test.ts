@@ -10,6 +10,16 @@ function cluster(): PaperCluster {
   return new PaperCluster().reader('10251').object('token', 'secret\n');
 }
 
+/** The right that each call of kubectl takes. */
+function rightsFor(calls: string): Set<string> {
+  const rightFor = (call: string): string => {
+    if (/ --raw \S+\/proxy\//.test(call)) return 'create pods/proxy';
+    if (call.includes('create token ')) return 'create serviceaccounts/token';
+    return /\bget [a-z]+/.exec(call)?.[0] ?? call;
+  };
+  return new Set(calls.trim().split('\n').map(rightFor));
+}
+
 /** Paths and queries that were asked for, by kubectl create --raw. */
 function asked(of: PaperCluster): string[] {
   return [...of.read('calls').matchAll(/^create -f \S+ --raw (\S+)$/gm)].map(([, url]) => url!);
@@ -46,6 +56,10 @@ describe('kubectl fairlead where nodes have a port for readers', () => {
     ]) {
       await one.ask(...words);
     }
+    const role = ['get pods', 'get pod', 'create pods/proxy', 'create serviceaccounts/token'];
+    const view = ['get service', 'get endpointslices'];
+    // The Role that the chart makes for readers (unit/deploy/chart.test.ts), and ClusterRole view.
+    expect(rightsFor(one.read('calls'))).toEqual(new Set([...role, ...view]));
     expect(asked(one)).toEqual([
       `${port}/service?form=report&ports=500&endpoints=10000&namespace=shop&name=web`,
       `${port}/problems?form=report`,
