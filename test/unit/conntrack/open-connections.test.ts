@@ -30,7 +30,10 @@ class World {
 
   constructor(...forwardings: Forwarding[]) {
     for (const one of forwardings) this.become(one);
-    onTestFinished(() => this.#reconciler.stop());
+    onTestFinished(() => {
+      for (const one of this.#inForce.values()) this.#reconciler.changed(one, undefined);
+      return this.#reconciler.stop();
+    });
   }
 
   /** It comes into force with the slots that it has by now. */

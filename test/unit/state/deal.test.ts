@@ -449,9 +449,10 @@ describe('endpoints that do not answer', () => {
         fc.nat(100),
         fc.array(fc.nat(40)),
         fc.constantFrom<Balance | undefined>(undefined, 'random', 'flow-hash', 'round-robin'),
-        (hosts, percent, silent, asked) => {
+        fc.boolean(),
+        (hosts, percent, silent, asked, isOne) => {
           const cluster = list(hosts);
-          const local = list(Math.ceil(hosts / 3));
+          const local = isOne ? cluster : list(Math.ceil(hosts / 3));
           const known = list(41);
           const health = new Map(silent.map((i) => [known.key(i), 0]));
           const input = { asked, weights: undefined, health, maxEjected: percent };
