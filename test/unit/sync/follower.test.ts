@@ -1,10 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { Environment } from '../../../src/modes/mode.ts';
+import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import { type Forwarding, forwardingKey } from '../../../src/state/types.ts';
 import type { ForwardingFollower, Unswept } from '../../../src/sync/follower.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+import { config } from '../modes/nftables/forwardings.ts';
 import { address } from '../state/build.ts';
 import { quiet, refusal, ToyClock, type ToyKernel } from './double.ts';
-import { World } from './world.ts';
+import { Owners } from './handover-life.ts';
+import { World, webService } from './world.ts';
 
 /** The state that a follower knows from its notifications. */
 class Follower implements ForwardingFollower {
@@ -127,6 +131,32 @@ describe('a follower of what is in force', () => {
     expect(follower.held).toEqual(new Map(world.sync.inForce));
     expect(follower.surprises).toEqual([]);
   });
+
+  it.each(['keeps the rest', 'is deleted'])(
+    'hears in a repair of a loss before the gain of another, when who loses %s',
+    async (end) => {
+      const owners = new Owners();
+      const world = new World(
+        { batchBytesMax: 1 },
+        new FakeKernel(),
+        (environment) => nftablesMode.planner(config, environment),
+        owners,
+      );
+      world.addServices(0, 3);
+      const externalIPs = [address('192.0.2.1')];
+      world.setService(webService('web-2', 2, { externalIPs }));
+      await world.start();
+      world.kernel.failNext({ code: 'ENOBUFS' });
+      if (end === 'is deleted') world.removeService('web-2');
+      else world.setService(webService('web-2', 2));
+      world.setService(webService('web-0', 0, { externalIPs }));
+      await world.clock.pass(0);
+      expect(world.kinds('failed').map(({ purpose }) => purpose)).toEqual(['changes']);
+      expect(owners.contested).toEqual([]);
+      const [held, owned] = [[...world.sync.inForce.values()], owners.keys()];
+      expect(owned).toEqual(new Set(held.map(({ key }) => key)));
+    },
+  );
 
   it('has received all that the kernel holds when the kernel is read without commits', async () => {
     class BusyClock extends ToyClock {

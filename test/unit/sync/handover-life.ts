@@ -183,9 +183,13 @@ export interface TroubledKernel extends Kernel {
 }
 
 /** Who has each frontend, as followers hear it: connect time deletes what its owner has no more. */
-class Owners implements ForwardingFollower {
+export class Owners implements ForwardingFollower {
   readonly contested: string[] = [];
   readonly #owners = new Map<string, string>();
+
+  keys(): Set<string> {
+    return new Set(this.#owners.values());
+  }
 
   changed(previous: Forwarding | undefined, next: Forwarding | undefined): void {
     const ids = (of: Forwarding | undefined): string[] =>
