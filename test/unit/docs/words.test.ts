@@ -9,12 +9,12 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 85_503;
+const total = 85_524;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2715,
   'docs/api.md': 3176,
-  'docs/balancing.md': 1804,
+  'docs/balancing.md': 1825,
   'docs/configuration.md': 2988,
   'docs/connect-time.md': 1450,
   'docs/differences.md': 2849,
