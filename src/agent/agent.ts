@@ -139,7 +139,7 @@ export class Agent implements AgentState, HealthInput {
     this.unrouted = new UnroutedEndpoints({ clock, state: this.state, routing });
     this.counters = new ServiceCounters(this);
     this.problemIndex = new ProblemIndex(this);
-    this.conntrack = new RecentDumps(conntrack, clock);
+    this.conntrack = new RecentDumps({ clock, conntrack, host });
     this.secondProxy = new SecondProxy(this);
     this.sliceSurvey = new SliceSurvey(this);
     this.takenNodePorts = new TakenNodePorts(this);

@@ -8,19 +8,27 @@ import { ToyClock } from '../sync/double.ts';
 let clock: ToyClock;
 let conntrack: FakeConntrack;
 let recent: RecentDumps;
+/** What the kernel says of all entries; undefined: nothing. */
+let count: number | undefined;
 
 beforeEach(() => {
   clock = new ToyClock();
   conntrack = new FakeConntrack();
-  recent = new RecentDumps(conntrack, clock);
+  count = undefined;
+  const host = { read: (path: string) => (path.endsWith('_count') ? count?.toString() : '262144') };
+  recent = new RecentDumps({ clock, conntrack, host });
 });
 
 function connected(from: number, to: string): void {
   conntrack.add({ protocol: 'TCP', from: `172.16.0.9:${from}`, to });
 }
 
-async function connectionsTo(to: string, port = 80, protocol: Protocol = 'TCP'): Promise<number> {
-  const destination = { address: address(to).bytes, port };
+async function connectionsTo(
+  to: string | undefined,
+  port = 80,
+  protocol: Protocol = 'TCP',
+): Promise<number> {
+  const destination = { address: to === undefined ? undefined : address(to).bytes, port };
   const request = { family: 'IPv4', protocol, state: 'any', zone: 0, destination } as const;
   return (await recent.dump(request)).entries.length;
 }
@@ -55,9 +63,22 @@ describe('recent dumps', () => {
   });
 
   it('are not kept if they are large', async () => {
-    for (let i = 0; i < 7300; i += 1) connected(1024 + i, '10.96.0.1:80');
-    expect(await connectionsTo('10.96.0.1')).toBe(7300);
+    for (let i = 0; i < 14_600; i += 1) connected(1024 + i, '10.96.0.1:80');
+    expect(await connectionsTo('10.96.0.1')).toBe(14_600);
     connected(1023, '10.96.0.1:80');
-    expect(await connectionsTo('10.96.0.1')).toBe(7301);
+    expect(await connectionsTo('10.96.0.1')).toBe(14_601);
+  });
+
+  it('answer for all addresses while there are few entries', async () => {
+    count = 4096;
+    connected(4001, '10.96.0.1:80');
+    connected(4002, '10.96.0.1:443');
+    connected(4003, '10.96.0.2:80');
+    expect(await connectionsTo('10.96.0.1')).toBe(1);
+    connected(4004, '10.96.0.2:80');
+    expect(await connectionsTo('10.96.0.2')).toBe(1);
+    expect(await connectionsTo(undefined, 80)).toBe(2);
+    count = 4097;
+    expect(await connectionsTo('10.96.0.2')).toBe(2);
   });
 });
