@@ -44,7 +44,7 @@ import {
 import { type NodeSockets, noSockets } from './node-sockets.ts';
 import { kept, listOf, type OneOrMore } from './one-or-more.ts';
 import { hasPort } from './port-range.ts';
-import { finish } from './steps.ts';
+import { after, done, finish, noSteps, type Steps } from './steps.ts';
 import {
   type Forwarding,
   type Frontend,
@@ -136,22 +136,23 @@ export class FrontendOwners {
    * Sets the claims of a Service. `forwardings`: all, of each port and family. Only the last step
    * changes anything; most Services take no other.
    */
-  *set(
+  set(
     claimant: Claimant,
     forwardings: readonly Forwarding[],
     sockets: NodeSockets = noSockets,
-  ): Generator<undefined, Ownership> {
+  ): Steps<Ownership> {
     if (forwardings.length === 1 && this.#setOnly(claimant, forwardings[0]!, sockets)) {
-      return { forwardings, transfers: noTransfers, conflicts: noConflicts, affected: noServices };
+      const nothing = { transfers: noTransfers, conflicts: noConflicts, affected: noServices };
+      return done({ forwardings, ...nothing });
     }
     const desired = new DesiredClaims(claimant, sockets);
-    for (const forwarding of forwardings) yield* desired.add(forwarding);
-    desired.leaveNodePorts();
-    const isLarge = desired.claims.size >= comparedLeast;
-    const known = isLarge
-      ? yield* this.#compare(claimant.key, desired.claims, forwardings)
-      : undefined;
-    return this.#change(claimant.key, forwardings, desired, known);
+    return after(desired.addAll(forwardings), () => {
+      desired.leaveNodePorts();
+      const { key } = claimant;
+      const isLarge = desired.claims.size >= comparedLeast;
+      const compared = isLarge ? this.#compare(key, desired.claims, forwardings) : done(undefined);
+      return after(compared, (known) => done(this.#change(key, forwardings, desired, known)));
+    });
   }
 
   /**
@@ -249,12 +250,19 @@ export class FrontendOwners {
   }
 
   /** Withdraws what is claimed no more, but for a last part. Each part takes effect by itself. */
-  *withdraw(
+  withdraw(
     service: string,
     forwardings: readonly Forwarding[],
-  ): Generator<Omit<Ownership, 'forwardings'> | undefined> {
+  ): Iterable<Omit<Ownership, 'forwardings'> | undefined> {
     const known = listOf(this.#keysOf.get(service) ?? noKeys);
-    if (known.length <= withdrawnAStep) return;
+    return known.length <= withdrawnAStep ? [] : this.#withdrawMost(service, known, forwardings);
+  }
+
+  *#withdrawMost(
+    service: string,
+    known: readonly ClaimKey[],
+    forwardings: readonly Forwarding[],
+  ): Generator<Omit<Ownership, 'forwardings'> | undefined> {
     const claimed = new Set<ClaimKey>();
     for (const { family, frontends, servicePort } of forwardings) {
       for (const frontend of frontends) {
@@ -491,7 +499,7 @@ export class FrontendOwners {
 const noKeys: readonly ClaimKey[] = [];
 const noTransfers: readonly Transfer[] = [];
 const noConflicts: readonly Conflict[] = [];
-const noServices: Ownership['affected'] = [];
+export const noServices: Ownership['affected'] = [];
 const noPairs: Compared['only'] = [];
 
 type Gathering = Transfer & { readonly lost: Set<FrontendKey>; readonly gained: Frontend[] };
@@ -521,7 +529,6 @@ class DesiredClaims {
   readonly claims = new Map<ClaimKey, Claim>();
   /** Frontends that another port of the Service has. */
   readonly duplicates: Frontend[] = [];
-  #added = 0;
   readonly #claimant: Claimant;
   readonly #sockets: NodeSockets;
   /** Those that something may block. */
@@ -532,21 +539,37 @@ class DesiredClaims {
     this.#sockets = sockets;
   }
 
-  *add({ family, frontends, servicePort }: Forwarding): Generator<undefined> {
+  addAll(forwardings: readonly Forwarding[]): Steps<undefined> {
+    let count = 0;
+    for (const { frontends } of forwardings) count += frontends.length;
+    if (count >= comparedLeast) return this.#addInSteps(forwardings);
+    for (const one of forwardings) for (const frontend of one.frontends) this.#add(one, frontend);
+    return noSteps;
+  }
+
+  *#addInSteps(forwardings: readonly Forwarding[]): Generator<undefined, undefined> {
+    let added = 0;
+    for (const one of forwardings) {
+      for (const frontend of one.frontends) {
+        added += 1;
+        if (added % comparedLeast === 0) yield;
+        this.#add(one, frontend);
+      }
+    }
+    return undefined;
+  }
+
+  #add({ family, servicePort }: Forwarding, frontend: Frontend): void {
     const claimant = this.#claimant;
     const { protocol } = servicePort;
-    for (const frontend of frontends) {
-      this.#added += 1;
-      if (this.#added % comparedLeast === 0) yield;
-      const key = claimKey(family, protocol, frontend);
-      if (this.claims.has(key)) {
-        this.duplicates.push(frontend);
-        continue;
-      }
-      const near = nearOf(family, protocol, frontend, this.#sockets);
-      if (near !== undefined) this.#near.push(key);
-      this.claims.set(key, { claimant, frontend, servicePort, near, lostTo: undefined });
+    const key = claimKey(family, protocol, frontend);
+    if (this.claims.has(key)) {
+      this.duplicates.push(frontend);
+      return;
     }
+    const near = nearOf(family, protocol, frontend, this.#sockets);
+    if (near !== undefined) this.#near.push(key);
+    this.claims.set(key, { claimant, frontend, servicePort, near, lostTo: undefined });
   }
 
   /** In modes that write a node port for each address, two ports would have the same frontend. */

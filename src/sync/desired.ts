@@ -6,11 +6,17 @@ import { formatConflict, formatConflictForLoser } from '../state/conflict.ts';
 import { type Balance, formatFallback } from '../state/deal.ts';
 import { sameForwarding } from '../state/equal.ts';
 import { externalIPNotices, formatExternalIPNotice } from '../state/external-ips.ts';
-import { type FrontendOwners, type Ownership, transferred } from '../state/frontend-owners.ts';
+import {
+  type FrontendOwners,
+  noServices,
+  type Ownership,
+  transferred,
+} from '../state/frontend-owners.ts';
 import type { NamespaceShares } from '../state/namespace-shares.ts';
 import { noSockets } from '../state/node-sockets.ts';
 import { kept, listOf, type OneOrMore } from '../state/one-or-more.ts';
-import { type ResolveContext, resolveInSteps } from '../state/resolve.ts';
+import { type ResolveContext, type Resolved, resolveInSteps } from '../state/resolve.ts';
+import { after, done, each, noSteps, type Steps } from '../state/steps.ts';
 import type { ClusterState, ServiceFollower } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
 import { type Forwarding, forwardingId, type Service, serviceKey } from '../state/types.ts';
@@ -103,7 +109,8 @@ export class Desired {
         }
         yield;
       }
-      const records = yield* this.#track(resolved, before);
+      const records: Tracked[] = [];
+      yield* each(resolved.length, 1, (i) => this.#track(resolved, i, before, records));
       const gone = yield* without(before, resolved);
       const owned =
         service === undefined
@@ -150,11 +157,17 @@ export class Desired {
   }
 
   /** Marks and reports what a change of a Service means for others. */
-  *#report(
+  #report(name: string, change: Change, cause: Cause): Steps<undefined> {
+    const { affected, conflicts, transfers } = change;
+    const isPlain = transfers.length === 0 && conflicts.length === 0 && affected === noServices;
+    return isPlain ? noSteps : this.#reportInSteps(name, change, cause);
+  }
+
+  *#reportInSteps(
     name: string,
     { affected, conflicts, transfers }: Change,
     cause: Cause,
-  ): Generator<undefined, void> {
+  ): Generator<undefined, undefined> {
     let marked = 0;
     for (const { family, forwarding: key, service } of transfers) {
       // Its own are marked at the end, each once.
@@ -175,6 +188,7 @@ export class Desired {
       if (other === undefined) yield;
       else this.#options.state.touch(other);
     }
+    return undefined;
   }
 
   /** Forgets a Service that is gone. */
@@ -186,36 +200,47 @@ export class Desired {
     return owners.release(name);
   }
 
-  *#resolve(service: Service, known: ResolveContext): Generator<undefined, Forwarding[]> {
+  #resolve(service: Service, known: ResolveContext): Steps<Forwarding[]> {
     const { departures, slowStarts, state } = this.#options;
     const slices = state.servedSlices(service.key);
-    let { forwardings, excess, rangeRefusals } = yield* resolveInSteps(service, slices, known);
-    if (this.#isListed && slowStarts?.concerns(service)) {
-      const desired = (one: Forwarding) => this.#desiredAt(one);
-      if (yield* slowStarts.note(service, forwardings, desired)) {
-        ({ forwardings, excess, rangeRefusals } = yield* resolveInSteps(service, slices, known));
-      }
-    }
-    if (departures?.concerns(service)) forwardings = yield* departures.note(service, forwardings);
-    this.#note(service, known, forwardings, excess);
-    this.#notices.report('port-range-not-done', service.key, rangeRefusals);
-    return forwardings;
+    const resolve = (): Steps<Resolved> => resolveInSteps(service, slices, known);
+    const isStarting = this.#isListed && slowStarts?.concerns(service);
+    const started = isStarting ? this.#started(service, resolve) : resolve();
+    return after(started, ({ forwardings, excess, rangeRefusals }) => {
+      const isLeft = departures?.concerns(service);
+      const kept = isLeft ? departures!.note(service, forwardings) : done(forwardings);
+      return after(kept, (all) => {
+        this.#note(service, known, all, excess);
+        this.#notices.report('port-range-not-done', service.key, rangeRefusals);
+        return done(all);
+      });
+    });
   }
 
-  /** The records of those whose family is served. What is desired already takes their place. */
-  *#track(forwardings: Forwarding[], before: readonly Tracked[]): Generator<undefined, Tracked[]> {
-    const records: Tracked[] = [];
-    for (let i = 0; i < forwardings.length; i += 1) {
-      if (i > 0) yield;
-      const [one, known] = [forwardings[i]!, before[records.length]];
-      const record = isOf(known, one) ? known : this.#syncs[one.family]?.track(one.key);
-      if (record === undefined) continue;
-      records.push(record);
-      // It is in force: two of each would take memory.
-      const { desired } = record;
-      if (desired !== undefined && sameForwarding(desired, one)) forwardings[i] = desired;
-    }
-    return records;
+  *#started(service: Service, resolve: () => Steps<Resolved>): Generator<undefined, Resolved> {
+    const resolved = yield* resolve();
+    const desired = (one: Forwarding) => this.#desiredAt(one);
+    const isNew = yield* this.#options.slowStarts!.note(service, resolved.forwardings, desired);
+    return isNew ? yield* resolve() : resolved;
+  }
+
+  /**
+   * Adds the record of one of these, if its family is served. What is desired already takes its
+   * place.
+   */
+  #track(
+    forwardings: Forwarding[],
+    index: number,
+    before: readonly Tracked[],
+    records: Tracked[],
+  ): void {
+    const [one, known] = [forwardings[index]!, before[records.length]];
+    const record = isOf(known, one) ? known : this.#syncs[one.family]?.track(one.key);
+    if (record === undefined) return;
+    records.push(record);
+    // It is in force: two of each would take memory.
+    const { desired } = record;
+    if (desired !== undefined && sameForwarding(desired, one)) forwardings[index] = desired;
   }
 
   #desiredAt({ family, key }: Forwarding): Forwarding | undefined {
@@ -316,16 +341,22 @@ function isSame(some: readonly Tracked[], others: readonly Tracked[]): boolean {
 const keysAStep = 64;
 
 /** Those that are of none of the Forwardings. */
-function* without(
+function without(
   records: readonly Tracked[],
   forwardings: readonly Forwarding[],
-): Generator<undefined, readonly Tracked[]> {
+): Steps<readonly Tracked[]> {
   let same = 0;
-  while (isOf(records[same], forwardings[same])) {
-    same += 1;
-    if (same % keysAStep === 0) yield;
-  }
-  if (same === records.length) return noRecords;
+  while (isOf(records[same], forwardings[same])) same += 1;
+  const isAll = same === records.length;
+  return isAll ? done(noRecords) : withoutInSteps(records, forwardings, same);
+}
+
+/** Without these of `forwardings`. The first ones, `same` their number, are. */
+function* withoutInSteps(
+  records: readonly Tracked[],
+  forwardings: readonly Forwarding[],
+  same: number,
+): Generator<undefined, readonly Tracked[]> {
   const left = new Set<string>();
   for (let i = same; i < forwardings.length; i += 1) {
     left.add(forwardingId(forwardings[i]!.family, forwardings[i]!.key));

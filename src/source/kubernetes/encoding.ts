@@ -1,3 +1,4 @@
+import { done, type Steps } from '../../state/steps.ts';
 import type { Framed } from './chunks.ts';
 import type { Form } from './content-types.ts';
 import { LineFramer, ListSplitter } from './stream.ts';
@@ -25,29 +26,32 @@ export interface Encoding {
   /** An event longer than `bytesMax` is not kept in memory. */
   events(bytesMax: number): EventCutter;
   /** Reads an event, in steps. Throws a StreamError if the bytes are not one. */
-  event(bytes: Buffer): Generator<undefined, WatchEvent>;
+  event(bytes: Buffer): Steps<WatchEvent>;
   list(itemBytesMax: number): ListCutter;
   /** Reads an object, in steps. Throws a one-line Error if the bytes are not one. */
-  item(bytes: Buffer): Generator<undefined, unknown>;
+  item(bytes: Buffer): Steps<unknown>;
 }
 
 export type Encodings = Readonly<Record<Form, Encoding>>;
 
 export const json: Encoding = {
   events: (bytesMax) => new LineFramer(bytesMax),
-  *event(line) {
-    const event = parseWatchEvent(line);
-    // To decode an object of a megabyte takes another turn.
-    yield;
-    return event;
-  },
+  event: (line) => parsed(line, parseWatchEvent(line)),
   list: (itemBytesMax) => new ListSplitter(itemBytesMax),
-  *item(bytes) {
-    const item = parseItem(bytes);
-    yield;
-    return item;
-  },
+  item: (bytes) => parsed(bytes, parseItem(bytes)),
 };
+
+/** What is parsed in less than this, in bytes, is decoded in the same step. */
+const smallMax = 16_384;
+
+function parsed<T>({ length }: Buffer, value: T): Steps<T> {
+  return length < smallMax ? done(value) : later(value);
+}
+
+function* later<T>(value: T): Generator<undefined, T, undefined> {
+  yield;
+  return value;
+}
 
 function parseItem(bytes: Buffer): unknown {
   try {

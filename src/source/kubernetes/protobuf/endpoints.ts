@@ -1,4 +1,5 @@
 import { readIPv4 } from '../../../net/address.ts';
+import { after, done, type Steps } from '../../../state/steps.ts';
 import {
   type Columns,
   ColumnWriter,
@@ -7,7 +8,7 @@ import {
   noNames,
   podHash,
 } from '../../decode/endpoint-columns.ts';
-import { endsStep, entriesMax } from '../../decode/entries.ts';
+import { eachEntry, entriesMax } from '../../decode/entries.ts';
 import { WireError, type WireReader } from './wire.ts';
 
 /** The tag of a field: its number, and its wire type in the low three bits. */
@@ -31,23 +32,23 @@ const tags = {
  * Reads endpoints directly into columns, in steps: a full list has 240,000. Undefined if one of
  * them is unusual: then they are decoded one by one, which reports problems.
  */
-export function* readColumns(
+export function readColumns(
   reader: WireReader,
   positions: readonly number[],
   context: EndpointContext,
-): Generator<undefined, Columns | undefined> {
+): Steps<Columns | undefined> {
   const writer = new ColumnWriter(context, positions.length);
   const endpoint = new EndpointReader(reader, context);
-  for (let i = 0; i < positions.length; i += 1) {
-    if (endsStep(i)) yield;
-    reader.at = positions[i]!;
+  let isUsual = true;
+  const read = eachEntry(positions, (at, i) => {
+    reader.at = at;
     try {
-      if (!endpoint.read(writer)) return undefined;
+      isUsual &&= endpoint.read(writer);
     } catch (error) {
       throw error instanceof WireError ? error.within(`endpoints[${i}]`) : error;
     }
-  }
-  return writer.columns();
+  });
+  return after(read, () => done(isUsual ? writer.columns() : undefined));
 }
 
 class EndpointReader {

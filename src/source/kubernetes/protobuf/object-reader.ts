@@ -1,3 +1,4 @@
+import { after, caught, done, noSteps, type Steps } from '../../../state/steps.ts';
 import { ReadEndpoints } from '../../decode/endpoint-columns.ts';
 import { entriesMax } from '../../decode/entries.ts';
 import type { RawObject } from '../../decode/field-reader.ts';
@@ -29,41 +30,48 @@ export class ObjectReader {
    * Reads an object, from the reader's index to its end, in steps. Throws a one-line Error, with
    * object and field if these are known.
    */
-  *read(reader: WireReader): Generator<undefined, RawObject> {
+  read(reader: WireReader): Steps<RawObject> {
     const { at, end } = reader;
-    try {
+    const read = (): Steps<RawObject> => {
       const found = readMessage(reader, objects[this.#resource]);
       reader.end = end;
-      if (this.#resource === 'services') {
-        yield* replacePorts(reader, found.spec, 'spec.ports', servicePort);
-      } else if (this.#resource === 'endpointslices') {
-        yield* replacePorts(reader, found, 'ports', endpointPort);
-        yield* this.#readEndpoints(reader, end, found);
-      }
-      return found;
-    } catch (error) {
+      return after(this.#readLists(reader, end, found), () => done(found));
+    };
+    return caught(read, (error) => {
       if (!(error instanceof WireError)) throw error;
       reader.at = at;
       reader.end = end;
       const field = error.path === '' ? '' : `${error.path}: `;
       throw new Error(`${this.#describe(reader)}: ${field}${error.message}`);
-    }
+    });
   }
 
-  /** Replaces the positions of endpoints by the endpoints. */
-  *#readEndpoints(reader: WireReader, end: number, found: Found): Generator<undefined, void> {
+  /** Replaces the positions of ports and endpoints by what is there. */
+  #readLists(reader: WireReader, end: number, found: Found): Steps<undefined> {
+    if (this.#resource === 'services') {
+      return replacePorts(reader, found.spec, 'spec.ports', servicePort);
+    }
+    if (this.#resource !== 'endpointslices') return noSteps;
+    const ports = replacePorts(reader, found, 'ports', endpointPort);
+    return after(ports, () => this.#readEndpoints(reader, end, found));
+  }
+
+  #readEndpoints(reader: WireReader, end: number, found: Found): Steps<undefined> {
     const { endpoints: positions, addressType } = found;
-    if (!Array.isArray(positions)) return;
+    if (!Array.isArray(positions)) return noSteps;
     const isUsual = positions.length <= entriesMax.endpoints;
     const family = addressType === 'IPv4' || addressType === 'IPv6' ? addressType : undefined;
     const columns =
       isUsual && family
-        ? yield* readColumns(reader, positions, { ...this.#context, family })
-        : undefined;
-    reader.end = end;
-    found.endpoints = columns
-      ? new ReadEndpoints(columns)
-      : yield* messagesAt(reader, positions, 'endpoints', endpoint);
+        ? readColumns(reader, positions, { ...this.#context, family })
+        : done(undefined);
+    const endpoints = after(columns, (read): Steps<unknown> => {
+      reader.end = end;
+      return read
+        ? done(new ReadEndpoints(read))
+        : messagesAt(reader, positions, 'endpoints', endpoint);
+    });
+    return set(found, 'endpoints', endpoints);
   }
 
   /**
@@ -83,14 +91,21 @@ export class ObjectReader {
 }
 
 /** Replaces the positions of ports by the ports. */
-function* replacePorts(
+function replacePorts(
   reader: WireReader,
   found: unknown,
   path: string,
   port: Message,
-): Generator<undefined, void> {
+): Steps<undefined> {
   const parent = found as Found | undefined;
-  if (Array.isArray(parent?.ports)) {
-    parent.ports = yield* messagesAt(reader, parent.ports, path, port);
-  }
+  if (!Array.isArray(parent?.ports)) return noSteps;
+  return set(parent, 'ports', messagesAt(reader, parent.ports, path, port));
+}
+
+/** Sets a field to what the steps result in. */
+function set(found: Found, field: string, steps: Steps<unknown>): Steps<undefined> {
+  return after(steps, (value) => {
+    found[field] = value;
+    return noSteps;
+  });
 }
