@@ -1,7 +1,7 @@
 /** From dirty Services to what each family desires: resolve them, and ask who owns frontends. */
 
 import type { Family } from '../net/address.ts';
-import { type Excess, formatExcess } from '../state/budget.ts';
+import { formatExcess } from '../state/budget.ts';
 import { formatConflict, formatConflictForLoser } from '../state/conflict.ts';
 import { type Balance, formatFallback } from '../state/deal.ts';
 import { sameForwarding } from '../state/equal.ts';
@@ -16,10 +16,16 @@ import type { NamespaceShares } from '../state/namespace-shares.ts';
 import { noSockets } from '../state/node-sockets.ts';
 import { kept, listOf, type OneOrMore } from '../state/one-or-more.ts';
 import { type ResolveContext, type Resolved, resolveInSteps } from '../state/resolve.ts';
-import { after, done, each, noSteps, type Steps } from '../state/steps.ts';
+import { done, each, noSteps, type Steps } from '../state/steps.ts';
 import type { ClusterState, ServiceFollower } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
-import { type Forwarding, forwardingId, type Service, serviceKey } from '../state/types.ts';
+import {
+  type EndpointSlice,
+  type Forwarding,
+  forwardingId,
+  type Service,
+  serviceKey,
+} from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import type { Cause } from './cause.ts';
 import type { Departures } from './departures.ts';
@@ -58,6 +64,8 @@ export interface DesiredOptions {
   readonly followers?: readonly ServiceFollower[] | undefined;
 }
 
+/** Of a Service that is gone. */
+const nothing: Resolved = { forwardings: [], excess: [], rangeRefusals: [] };
 const noRecords: readonly Tracked[] = [];
 const noTimes: readonly number[] = [];
 
@@ -101,7 +109,9 @@ export class Desired {
     const before = listOf(this.#records.get(name) ?? noRecords);
     try {
       const known = this.#options.context();
-      const resolved = service === undefined ? [] : yield* this.#resolve(service, known);
+      const found = service === undefined ? nothing : yield* this.#resolve(service, known);
+      const { forwardings: resolved } = found;
+      if (service !== undefined) this.#note(service, known, found);
       for (const part of owners.withdraw(name, resolved)) {
         if (part !== undefined) {
           this.#transfer(part);
@@ -200,28 +210,29 @@ export class Desired {
     return owners.release(name);
   }
 
-  #resolve(service: Service, known: ResolveContext): Steps<Forwarding[]> {
+  #resolve(service: Service, known: ResolveContext): Steps<Resolved> {
     const { departures, slowStarts, state } = this.#options;
+    const isStarting = this.#isListed && slowStarts?.concerns(service) === true;
     const slices = state.servedSlices(service.key);
-    const resolve = (): Steps<Resolved> => resolveInSteps(service, slices, known);
-    const isStarting = this.#isListed && slowStarts?.concerns(service);
-    const started = isStarting ? this.#started(service, resolve) : resolve();
-    return after(started, ({ forwardings, excess, rangeRefusals }) => {
-      const isLeft = departures?.concerns(service);
-      const kept = isLeft ? departures!.note(service, forwardings) : done(forwardings);
-      return after(kept, (all) => {
-        this.#note(service, known, all, excess);
-        this.#notices.report('port-range-not-done', service.key, rangeRefusals);
-        return done(all);
-      });
-    });
+    if (isStarting || departures?.concerns(service) === true) {
+      return this.#resolveChanging(service, slices, known, isStarting);
+    }
+    return resolveInSteps(service, slices, known);
   }
 
-  *#started(service: Service, resolve: () => Steps<Resolved>): Generator<undefined, Resolved> {
-    const resolved = yield* resolve();
+  *#resolveChanging(
+    service: Service,
+    slices: readonly EndpointSlice[],
+    known: ResolveContext,
+    isStarting: boolean,
+  ): Generator<undefined, Resolved> {
+    const { departures, slowStarts } = this.#options;
+    let resolved = yield* resolveInSteps(service, slices, known);
     const desired = (one: Forwarding) => this.#desiredAt(one);
-    const isNew = yield* this.#options.slowStarts!.note(service, resolved.forwardings, desired);
-    return isNew ? yield* resolve() : resolved;
+    const isNew = isStarting && (yield* slowStarts!.note(service, resolved.forwardings, desired));
+    if (isNew) resolved = yield* resolveInSteps(service, slices, known);
+    if (departures?.concerns(service) !== true) return resolved;
+    return { ...resolved, forwardings: yield* departures.note(service, resolved.forwardings) };
   }
 
   /**
@@ -250,8 +261,7 @@ export class Desired {
   #note(
     service: Service,
     known: ResolveContext,
-    forwardings: readonly Forwarding[],
-    excess: readonly Excess[],
+    { excess, forwardings, rangeRefusals }: Resolved,
   ): void {
     const { key } = service;
     const { externalIPRules, externalIPsEnabled, nodeSockets = noSockets } = known;
@@ -262,6 +272,7 @@ export class Desired {
     const others = found.filter(({ because }) => because !== 'node');
     this.#notices.report('kept', key, this.#options.state.isKept(key) ? [''] : []);
     this.#notices.report('over-limit', key, excess.map(formatExcess));
+    this.#notices.report('port-range-not-done', key, rangeRefusals);
     this.#notices.report('balance-not-done', key, this.#fallbackOf(forwardings));
     this.#notices.report('external-ip', key, others.map(formatExternalIPNotice));
     this.#notices.report('external-ip-of-node', key, ofNode.map(formatExternalIPNotice));

@@ -1,7 +1,7 @@
 import { after, done, each, type Steps } from '../../state/steps.ts';
 
-/** Each step takes some 0.5 ms. */
-const entriesAStep = 256;
+/** The number of entries that are read in one step, which takes some 0.5 ms. */
+export const entriesAStep = 256;
 
 /** Calls `read` for each entry of a list. */
 export function eachEntry<E>(

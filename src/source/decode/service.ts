@@ -86,6 +86,7 @@ export function serviceInSteps(
 }
 
 const notRead: readonly never[] = [];
+const hasNone = done(notRead);
 
 type Lists = readonly [readonly Address[], readonly Address[], readonly CIDR[], Service['ports']];
 type Writable = { -readonly [K in keyof Service]: Service[K] };
@@ -212,6 +213,7 @@ function decodeExternalIPs(
   own: readonly Address[],
 ): Steps<readonly Address[]> {
   const list = fields.list(value, 'spec.externalIPs', entriesMax.addresses);
+  if (list.length === 0) return hasNone;
   const addresses = readEntries(list, (text, i) => {
     const field = `spec.externalIPs[${i}]`;
     return noteFamily(fields, field, readServiceAddress(fields, text, field), own);
@@ -229,6 +231,7 @@ function decodeIngress(
   const loadBalancer = fields.object(status?.loadBalancer, 'status.loadBalancer');
   const field = 'status.loadBalancer.ingress';
   const list = fields.list(loadBalancer?.ingress, field, entriesMax.addresses);
+  if (list.length === 0) return hasNone;
   const addresses = readEntries(list, (value, i) => {
     fields.within(field, i);
     const ingress = fields.objectItem(value);
@@ -275,13 +278,14 @@ function distinct(addresses: readonly Address[]): readonly Address[] {
  */
 function decodeSourceRanges(fields: FieldReader, value: unknown): Steps<readonly CIDR[]> {
   const field = 'spec.loadBalancerSourceRanges';
-  const isGiven = Array.isArray(value) ? value.length > 0 : (value ?? undefined) !== undefined;
+  const before = fields.faults;
   const list = fields.list(value, field, entriesMax.sourceRanges);
+  if (list.length === 0) return fields.faults === before ? hasNone : done(noClients);
   const found = readEntries(list, (text, i) => {
     return readCIDR(fields, typeof text === 'string' ? text.trim() : text, `${field}[${i}]`);
   });
   return after(found, (ranges) => {
-    if (ranges.length === 0) return done(isGiven ? noClients : ranges);
+    if (ranges.length === 0) return done(noClients);
     const open = new Set(
       ranges.filter((range) => range.prefixLength === 0).map((range) => range.address.family),
     );
