@@ -8,6 +8,7 @@ import { FailureDetection } from '../failure-detection/failure-detection.ts';
 import type { ProberOptions } from '../failure-detection/prober.ts';
 import { FastPath, type FastPathOptions } from '../fast-path/fast-path.ts';
 import { type CheckedNode, checkConfig, findingsOf } from '../host/checks.ts';
+import { conntrackUse } from '../host/conntrack.ts';
 import { type HeapUse, ownHeapUse } from '../host/heap-use.ts';
 import type { ModeChoice, ModeRegistry } from '../modes/index.ts';
 import type { ProxyMode } from '../modes/proxy-mode.ts';
@@ -139,7 +140,8 @@ export class Agent implements AgentState, HealthInput {
     this.unrouted = new UnroutedEndpoints({ clock, state: this.state, routing });
     this.counters = new ServiceCounters(this);
     this.problemIndex = new ProblemIndex(this);
-    this.conntrack = new RecentDumps({ clock, conntrack, host });
+    const count = (): number | undefined => host && conntrackUse(host)?.entries;
+    this.conntrack = new RecentDumps({ clock, conntrack, count });
     this.secondProxy = new SecondProxy(this);
     this.sliceSurvey = new SliceSurvey(this);
     this.takenNodePorts = new TakenNodePorts(this);

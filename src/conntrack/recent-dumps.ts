@@ -2,8 +2,6 @@
  * Dumps that are a second old at most: to find the connections to one address, the kernel walks its
  * whole table, which takes milliseconds. While there are few, one dump answers for all addresses.
  */
-import { conntrackUse } from '../host/conntrack.ts';
-import type { ReadableFiles } from '../host/files.ts';
 import type { Conntrack, ConntrackDump, ConntrackRequest } from '../kernel/conntrack.ts';
 import { sameBytes } from '../net/bytes.ts';
 import type { Clock } from '../time/clock.ts';
@@ -18,8 +16,8 @@ const bytesMax = 1 << 19;
 interface RecentDumpsOptions {
   readonly conntrack: Pick<Conntrack, 'dump'>;
   readonly clock: Pick<Clock, 'now'>;
-  /** Where the kernel says how many entries there are; undefined: nothing is known of it. */
-  readonly host: ReadableFiles | undefined;
+  /** How many entries the kernel has; undefined: it is not known. */
+  readonly count: () => number | undefined;
 }
 
 export class RecentDumps implements Pick<Conntrack, 'dump'> {
@@ -46,9 +44,7 @@ export class RecentDumps implements Pick<Conntrack, 'dump'> {
   }
 
   get #areFew(): boolean {
-    const { host } = this.#options;
-    const use = host && conntrackUse(host);
-    return use !== undefined && use.entries <= fewMax;
+    return (this.#options.count() ?? Number.POSITIVE_INFINITY) <= fewMax;
   }
 
   #of(request: ConntrackRequest): Promise<ConntrackDump> {

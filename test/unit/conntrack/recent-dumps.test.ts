@@ -15,8 +15,7 @@ beforeEach(() => {
   clock = new ToyClock();
   conntrack = new FakeConntrack();
   count = undefined;
-  const host = { read: (path: string) => (path.endsWith('_count') ? count?.toString() : '262144') };
-  recent = new RecentDumps({ clock, conntrack, host });
+  recent = new RecentDumps({ clock, conntrack, count: () => count });
 });
 
 function connected(from: number, to: string): void {
