@@ -197,13 +197,13 @@ const closuresMost = 15;
 
 /** Lines of each room. They only go down: the commit that raises one says why. */
 const mostLines: Readonly<Record<string, number>> = {
-  'src/agent': 1662,
+  'src/agent': 1664,
   'src/ask': 1725,
   'src/cli': 5464,
   'src/config': 4516,
   'src/connect-time': 2957,
   'src/connection-limits': 1108,
-  'src/conntrack': 1351,
+  'src/conntrack': 1378,
   'src/failure-detection': 1555,
   'src/fast-path': 575,
   'src/host': 2637,
@@ -212,13 +212,17 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/net': 1445,
   'src/serve': 14_819,
   'src/service-bytes': 177,
-  'src/source': 8660,
-  'src/state': 6565,
-  'src/sync': 4658,
+  'src/source': 8745,
+  'src/state': 6754,
+  'src/sync': 4723,
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 118_111,
+<<<<<<< HEAD
+  test: 119_451,
+=======
+  test: 118_095,
+>>>>>>> bf4997f7 (state: Claims that a Service is about to have are a file of their own; budgets of agent +2, conntrack +27, source +85, state +189, sync +65 lines, for steps that cost nothing where there is one)
 };
 
 describe('budgets', () => {

@@ -31,6 +31,7 @@ import {
   rangeAt,
 } from './claims.ts';
 import type { Conflict } from './conflict.ts';
+import { DesiredClaims } from './desired-claims.ts';
 import {
   type ClaimKey,
   claimKey,
@@ -44,7 +45,7 @@ import {
 import { type NodeSockets, noSockets } from './node-sockets.ts';
 import { kept, listOf, type OneOrMore } from './one-or-more.ts';
 import { hasPort } from './port-range.ts';
-import { after, done, finish, noSteps, type Steps } from './steps.ts';
+import { after, done, finish, type Steps } from './steps.ts';
 import {
   type Forwarding,
   type Frontend,
@@ -519,70 +520,6 @@ function gather(all: Gathered, family: Family, { claimant, servicePort }: Claim)
 export function transferred(forwarding: Forwarding, { lost, gained }: Transfer): Forwarding {
   const kept = forwarding.frontends.filter((frontend) => !lost.has(frontendKey(frontend)));
   return { ...forwarding, frontends: [...kept, ...gained] };
-}
-
-/**
- * The claims of a Service. If two of its ports claim the same frontend, the first port gets it.
- * Within a port, `resolve` returns each address once.
- */
-class DesiredClaims {
-  readonly claims = new Map<ClaimKey, Claim>();
-  /** Frontends that another port of the Service has. */
-  readonly duplicates: Frontend[] = [];
-  readonly #claimant: Claimant;
-  readonly #sockets: NodeSockets;
-  /** Those that something may block. */
-  readonly #near: ClaimKey[] = [];
-
-  constructor(claimant: Claimant, sockets: NodeSockets) {
-    this.#claimant = claimant;
-    this.#sockets = sockets;
-  }
-
-  addAll(forwardings: readonly Forwarding[]): Steps<undefined> {
-    let count = 0;
-    for (const { frontends } of forwardings) count += frontends.length;
-    if (count >= comparedLeast) return this.#addInSteps(forwardings);
-    for (const one of forwardings) for (const frontend of one.frontends) this.#add(one, frontend);
-    return noSteps;
-  }
-
-  *#addInSteps(forwardings: readonly Forwarding[]): Generator<undefined, undefined> {
-    let added = 0;
-    for (const one of forwardings) {
-      for (const frontend of one.frontends) {
-        added += 1;
-        if (added % comparedLeast === 0) yield;
-        this.#add(one, frontend);
-      }
-    }
-    return undefined;
-  }
-
-  #add({ family, servicePort }: Forwarding, frontend: Frontend): void {
-    const claimant = this.#claimant;
-    const { protocol } = servicePort;
-    const key = claimKey(family, protocol, frontend);
-    if (this.claims.has(key)) {
-      this.duplicates.push(frontend);
-      return;
-    }
-    const near = nearOf(family, protocol, frontend, this.#sockets);
-    if (near !== undefined) this.#near.push(key);
-    this.claims.set(key, { claimant, frontend, servicePort, near, lostTo: undefined });
-  }
-
-  /** In modes that write a node port for each address, two ports would have the same frontend. */
-  leaveNodePorts(): void {
-    for (const key of this.#near) {
-      const { frontend, servicePort } = this.claims.get(key)!;
-      const nodePort = nodePortClaim(familyOf(key), servicePort.protocol, frontend.port);
-      const own = this.claims.get(nodePort)?.servicePort ?? servicePort;
-      if (own === servicePort) continue;
-      this.claims.delete(key);
-      this.duplicates.push(frontend);
-    }
-  }
 }
 
 /** What the claim to a port gets where a range of another Service has it, too. */

@@ -1,6 +1,6 @@
 /**
- * Work in steps, between which the event loop serves others. Most work is small: it is done at once
- * in the step of its caller. Only large work is a generator, because making and resuming one takes
+ * Work in steps, between which the event loop serves others. Most work is small: it is done in the
+ * step of its caller. Only large work is a generator, because making and resuming one takes
  * as much time and memory as decoding a small object.
  */
 import { EndpointList, endpointBytes } from '../net/endpoint-list.ts';
