@@ -7,7 +7,7 @@
 import type { CIDR } from '../net/address.ts';
 import { specialUseWithin } from '../net/special-address.ts';
 import type { Change, Resource } from '../state/change.ts';
-import { after, done, finish, type Steps } from '../state/steps.ts';
+import { finish } from '../state/steps.ts';
 import { objectKey, type ServiceCIDR } from '../state/types.ts';
 import { readCIDR } from './decode/addresses.ts';
 import { decodeUnusedSlice, endpointSliceInSteps } from './decode/endpoint-slice.ts';
@@ -58,35 +58,33 @@ export function decodeChange(
 }
 
 /** Like `decodeChange`, in steps: an object may have tens of thousands of entries. */
-export function changeInSteps(
+export function* changeInSteps(
   resource: Resource,
   raw: unknown,
   { nodeName, proxyName, strings }: DecodeContext,
-): Steps<DecodedChange> {
-  const change = (one: Change | undefined, problems: DecodedChange['problems']) =>
-    done({ change: one, problems });
+): Generator<undefined, DecodedChange> {
   switch (resource) {
-    case 'services':
-      return after(serviceInSteps(raw, strings, proxyName), ({ record: service, problems }) => {
-        if (service !== undefined) return change({ kind: 'service', service }, problems);
-        const unserved = problems.length > 0 ? undefined : decodeUnserved(raw, proxyName);
-        return change(unserved && { kind: 'service-unserved', unserved }, problems);
-      });
-    case 'endpointslices':
-      return after(endpointSliceInSteps(raw, strings, nodeName), ({ record: slice, problems }) => {
-        if (slice !== undefined) return change({ kind: 'slice', slice }, problems);
-        const unused = decodeUnusedSlice(raw);
-        return change(unused && { kind: 'slice-unused', unused }, problems);
-      });
+    case 'services': {
+      const { record: service, problems } = yield* serviceInSteps(raw, strings, proxyName);
+      if (service !== undefined) return { change: { kind: 'service', service }, problems };
+      const unserved = problems.length > 0 ? undefined : decodeUnserved(raw, proxyName);
+      return { change: unserved && { kind: 'service-unserved', unserved }, problems };
+    }
+    case 'endpointslices': {
+      const { record: slice, problems } = yield* endpointSliceInSteps(raw, strings, nodeName);
+      if (slice !== undefined) return { change: { kind: 'slice', slice }, problems };
+      const unused = decodeUnusedSlice(raw);
+      return { change: unused && { kind: 'slice-unused', unused }, problems };
+    }
     case 'nodes': {
       const { record: node, problems } = decodeNode(raw);
       // A proxy may have dropped the selector from the request.
       const isOurs = node?.name === nodeName;
-      return change(isOurs ? { kind: 'node', node } : undefined, problems);
+      return { change: isOurs ? { kind: 'node', node } : undefined, problems };
     }
     case 'servicecidrs': {
       const { record: serviceCIDR, problems } = decodeServiceCIDR(raw);
-      return change(serviceCIDR && { kind: 'service-cidr', serviceCIDR }, problems);
+      return { change: serviceCIDR && { kind: 'service-cidr', serviceCIDR }, problems };
     }
   }
 }

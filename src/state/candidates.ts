@@ -21,7 +21,6 @@ import {
   rememberedMin,
   takes,
 } from './gathered.ts';
-import { done, finish, type Steps } from './steps.ts';
 import {
   addressAt,
   Condition,
@@ -143,11 +142,8 @@ export class CandidateIndex {
    * The weights of endpoints of an expected port, for those whose slices give one; undefined when
    * none does. An endpoint that several slices name has the greatest weight that one of them gives.
    */
-  weights(port: ServicePort): Steps<ReadonlyMap<EndpointKey, number> | undefined> {
-    return this.hasWeights(port) ? this.#weights(port) : done(undefined);
-  }
-
-  *#weights(port: ServicePort): Generator<undefined, ReadonlyMap<EndpointKey, number>> {
+  *weights(port: ServicePort): Generator<undefined, ReadonlyMap<EndpointKey, number> | undefined> {
+    if (!this.hasWeights(port)) return undefined;
     const weights = new Map<EndpointKey, number>();
     const packed = new Uint8Array(endpointBytes[this.#family]);
     let taken = 0;
@@ -173,24 +169,11 @@ export class CandidateIndex {
    * Local is served where traffic arrives; then the others, in the order of the slices. Default:
    * all, which are remembered by themselves.
    */
-  gather(port: ServicePort, limit?: number): Steps<Candidates> {
+  *gather(port: ServicePort, limit?: number): Generator<undefined, Candidates> {
     const all = this.#runsOf(port);
     const count = this.count(port);
     const most = Math.min(count, limit ?? count);
-    const service = this.#service;
-    if (most < count || (service !== undefined && most >= rememberedMin)) {
-      return this.#gatherMany(port, all, most, limit);
-    }
-    return this.#gatherAll(all, most);
-  }
-
-  *#gatherMany(
-    port: ServicePort,
-    all: readonly Run[],
-    most: number,
-    limit: number | undefined,
-  ): Generator<undefined, Candidates> {
-    const runs = most < lengthOf(all) ? yield* firstOf(all, most) : all;
+    const runs = most < count ? yield* firstOf(all, most) : all;
     const service = this.#service;
     if (service === undefined || most < rememberedMin) return yield* this.#gatherAll(runs, most);
     const name = `${this.#family} ${portKey(port)} ${limit === undefined ? 'all' : ''}`;
@@ -203,23 +186,13 @@ export class CandidateIndex {
   }
 
   /** `count`: how many endpoints the runs have. */
-  #gatherAll(runs: readonly Run[], count: number): Steps<Candidates> {
-    if (2 * lengthOf(runs) > endpointsAStep) return this.#gatherInSteps(runs, count);
+  *#gatherAll(runs: readonly Run[], count: number): Generator<undefined, Candidates> {
+    const isOneStep = 2 * lengthOf(runs) <= endpointsAStep;
+    const length = count * endpointBytes[this.#family];
     // Between two steps other Services are resolved: what these share can only serve one step.
-    const bytes = spare(count * endpointBytes[this.#family]);
-    const flags = count === 1 ? flagOfOne : new Uint16Array(count);
+    const bytes = isOneStep ? spare(length) : new Uint8Array(length);
+    const flags = count === 1 && isOneStep ? flagOfOne : new Uint16Array(count);
     const into: Gathering = { bytes, flags, filled: 0 };
-    for (const run of runs) this.#take(run, into);
-    if (count === 1) {
-      return done(listOf({ bytes, flags: flagsOfOne(flags[0]!) }, this.#family));
-    }
-    if (isAscending(into, this.#family)) return done(listOf(into, this.#family));
-    return done(finish(sortUnique(into, this.#family)));
-  }
-
-  *#gatherInSteps(runs: readonly Run[], count: number): Generator<undefined, Candidates> {
-    const bytes = new Uint8Array(count * endpointBytes[this.#family]);
-    const into: Gathering = { bytes, flags: new Uint16Array(count), filled: 0 };
     let taken = 0;
     for (const run of runs) {
       taken += run.slice.length;
@@ -229,6 +202,8 @@ export class CandidateIndex {
       }
       this.#take(run, into);
     }
+    if (flags === flagOfOne) return listOf({ bytes, flags: flagsOfOne(flags[0]!) }, this.#family);
+    if (isOneStep && isAscending(into, this.#family)) return listOf(into, this.#family);
     return yield* sortUnique(into, this.#family);
   }
 

@@ -31,7 +31,6 @@ import {
   rangeAt,
 } from './claims.ts';
 import type { Conflict } from './conflict.ts';
-import { DesiredClaims } from './desired-claims.ts';
 import {
   type ClaimKey,
   claimKey,
@@ -45,7 +44,7 @@ import {
 import { type NodeSockets, noSockets } from './node-sockets.ts';
 import { kept, listOf, type OneOrMore } from './one-or-more.ts';
 import { hasPort } from './port-range.ts';
-import { after, done, finish, type Steps } from './steps.ts';
+import { finish } from './steps.ts';
 import {
   type Forwarding,
   type Frontend,
@@ -137,23 +136,22 @@ export class FrontendOwners {
    * Sets the claims of a Service. `forwardings`: all, of each port and family. Only the last step
    * changes anything; most Services take no other.
    */
-  set(
+  *set(
     claimant: Claimant,
     forwardings: readonly Forwarding[],
     sockets: NodeSockets = noSockets,
-  ): Steps<Ownership> {
+  ): Generator<undefined, Ownership> {
     if (forwardings.length === 1 && this.#setOnly(claimant, forwardings[0]!, sockets)) {
-      const nothing = { transfers: noTransfers, conflicts: noConflicts, affected: noServices };
-      return done({ forwardings, ...nothing });
+      return { forwardings, transfers: noTransfers, conflicts: noConflicts, affected: noServices };
     }
     const desired = new DesiredClaims(claimant, sockets);
-    return after(desired.addAll(forwardings), () => {
-      desired.leaveNodePorts();
-      const { key } = claimant;
-      const isLarge = desired.claims.size >= comparedLeast;
-      const compared = isLarge ? this.#compare(key, desired.claims, forwardings) : done(undefined);
-      return after(compared, (known) => done(this.#change(key, forwardings, desired, known)));
-    });
+    for (const forwarding of forwardings) yield* desired.add(forwarding);
+    desired.leaveNodePorts();
+    const isLarge = desired.claims.size >= comparedLeast;
+    const known = isLarge
+      ? yield* this.#compare(claimant.key, desired.claims, forwardings)
+      : undefined;
+    return this.#change(claimant.key, forwardings, desired, known);
   }
 
   /**
@@ -251,19 +249,12 @@ export class FrontendOwners {
   }
 
   /** Withdraws what is claimed no more, but for a last part. Each part takes effect by itself. */
-  withdraw(
+  *withdraw(
     service: string,
-    forwardings: readonly Forwarding[],
-  ): Iterable<Omit<Ownership, 'forwardings'> | undefined> {
-    const known = listOf(this.#keysOf.get(service) ?? noKeys);
-    return known.length <= withdrawnAStep ? [] : this.#withdrawMost(service, known, forwardings);
-  }
-
-  *#withdrawMost(
-    service: string,
-    known: readonly ClaimKey[],
     forwardings: readonly Forwarding[],
   ): Generator<Omit<Ownership, 'forwardings'> | undefined> {
+    const known = listOf(this.#keysOf.get(service) ?? noKeys);
+    if (known.length <= withdrawnAStep) return;
     const claimed = new Set<ClaimKey>();
     for (const { family, frontends, servicePort } of forwardings) {
       for (const frontend of frontends) {
@@ -500,7 +491,7 @@ export class FrontendOwners {
 const noKeys: readonly ClaimKey[] = [];
 const noTransfers: readonly Transfer[] = [];
 const noConflicts: readonly Conflict[] = [];
-export const noServices: Ownership['affected'] = [];
+const noServices: Ownership['affected'] = [];
 const noPairs: Compared['only'] = [];
 
 type Gathering = Transfer & { readonly lost: Set<FrontendKey>; readonly gained: Frontend[] };
@@ -520,6 +511,55 @@ function gather(all: Gathered, family: Family, { claimant, servicePort }: Claim)
 export function transferred(forwarding: Forwarding, { lost, gained }: Transfer): Forwarding {
   const kept = forwarding.frontends.filter((frontend) => !lost.has(frontendKey(frontend)));
   return { ...forwarding, frontends: [...kept, ...gained] };
+}
+
+/**
+ * The claims of a Service. If two of its ports claim the same frontend, the first port gets it.
+ * Within a port, `resolve` returns each address once.
+ */
+class DesiredClaims {
+  readonly claims = new Map<ClaimKey, Claim>();
+  /** Frontends that another port of the Service has. */
+  readonly duplicates: Frontend[] = [];
+  #added = 0;
+  readonly #claimant: Claimant;
+  readonly #sockets: NodeSockets;
+  /** Those that something may block. */
+  readonly #near: ClaimKey[] = [];
+
+  constructor(claimant: Claimant, sockets: NodeSockets) {
+    this.#claimant = claimant;
+    this.#sockets = sockets;
+  }
+
+  *add({ family, frontends, servicePort }: Forwarding): Generator<undefined> {
+    const claimant = this.#claimant;
+    const { protocol } = servicePort;
+    for (const frontend of frontends) {
+      this.#added += 1;
+      if (this.#added % comparedLeast === 0) yield;
+      const key = claimKey(family, protocol, frontend);
+      if (this.claims.has(key)) {
+        this.duplicates.push(frontend);
+        continue;
+      }
+      const near = nearOf(family, protocol, frontend, this.#sockets);
+      if (near !== undefined) this.#near.push(key);
+      this.claims.set(key, { claimant, frontend, servicePort, near, lostTo: undefined });
+    }
+  }
+
+  /** In modes that write a node port for each address, two ports would have the same frontend. */
+  leaveNodePorts(): void {
+    for (const key of this.#near) {
+      const { frontend, servicePort } = this.claims.get(key)!;
+      const nodePort = nodePortClaim(familyOf(key), servicePort.protocol, frontend.port);
+      const own = this.claims.get(nodePort)?.servicePort ?? servicePort;
+      if (own === servicePort) continue;
+      this.claims.delete(key);
+      this.duplicates.push(frontend);
+    }
+  }
 }
 
 /** What the claim to a port gets where a range of another Service has it, too. */

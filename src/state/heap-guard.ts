@@ -128,37 +128,31 @@ export class HeapGuard {
 
   /** Undefined: the change is about something that tenants cannot write. */
   #stepOf(change: Change): Step | undefined {
+    const { state } = this.#options;
+    const ofService = (key: string, after: number): Step => {
+      const before = bytesOfService(state.service(key)) + bytesOfUnserved(state.unserved.get(key));
+      return { resource: 'services', key, service: key, before, after };
+    };
+    const ofSlice = (key: string, after: number, service = ''): Step => {
+      const before = bytesOfSlice(state.slice(key));
+      return { resource: 'endpointslices', key, service, before, after };
+    };
     switch (change.kind) {
       case 'service':
-        return this.#stepOfService(change.service.key, bytesOfService(change.service));
+        return ofService(change.service.key, bytesOfService(change.service));
       case 'service-unserved':
-        return this.#stepOfService(change.unserved.key, bytesOfUnserved(change.unserved));
+        return ofService(change.unserved.key, bytesOfUnserved(change.unserved));
       case 'service-gone':
-        return this.#stepOfService(change.key, 0);
+        return ofService(change.key, 0);
       case 'slice':
-        return this.#stepOfSlice(
-          change.slice.key,
-          bytesOfSlice(change.slice),
-          change.slice.service,
-        );
+        return ofSlice(change.slice.key, bytesOfSlice(change.slice), change.slice.service);
       case 'slice-unused':
-        return this.#stepOfSlice(change.unused.key, 0);
+        return ofSlice(change.unused.key, 0);
       case 'slice-gone':
-        return this.#stepOfSlice(change.key, 0);
+        return ofSlice(change.key, 0);
       default:
         return undefined;
     }
-  }
-
-  #stepOfService(key: string, after: number): Step {
-    const { state } = this.#options;
-    const before = bytesOfService(state.service(key)) + bytesOfUnserved(state.unserved.get(key));
-    return { resource: 'services', key, service: key, before, after };
-  }
-
-  #stepOfSlice(key: string, after: number, service = ''): Step {
-    const before = bytesOfSlice(this.#options.state.slice(key));
-    return { resource: 'endpointslices', key, service, before, after };
   }
 
   /** Whether a new object would make the namespace with most even larger. */

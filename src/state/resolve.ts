@@ -44,7 +44,7 @@ import {
 } from './policy.ts';
 import { beginsRange, rangeRefusal } from './port-range.ts';
 import { PortSharing } from './port-sharing.ts';
-import { done, finish, type Steps } from './steps.ts';
+import { finish } from './steps.ts';
 import {
   byKey,
   type EndpointSlice,
@@ -246,15 +246,7 @@ class FamilyPart {
   }
 
   /** Indexes the endpoints of the slices. Returns how many there are of each port. */
-  gather(slices: readonly EndpointSlice[]): Steps<readonly number[]> {
-    const isSmall = this.ports.length + totalPorts(slices) <= portsAStep;
-    if (!isSmall) return this.#gatherInSteps(slices);
-    this.#candidates.expect(this.ports, 0);
-    for (const slice of slices) this.#candidates.add(slice, 0);
-    return done(this.ports.map((port) => this.#candidates.count(port)));
-  }
-
-  *#gatherInSteps(slices: readonly EndpointSlice[]): Generator<undefined, readonly number[]> {
+  *gather(slices: readonly EndpointSlice[]): Generator<undefined, readonly number[]> {
     for (let from = 0; from < this.ports.length; from += portsAStep) {
       if (from > 0) yield;
       this.#candidates.expect(this.ports, from);
@@ -298,7 +290,7 @@ class FamilyPart {
   }
 
   /** The endpoints that the port gets. */
-  candidates(port: ServicePort): Steps<Candidates> {
+  candidates(port: ServicePort): Generator<undefined, Candidates> {
     return this.#candidates.gather(port, this.#endpointsMax);
   }
 
@@ -467,13 +459,6 @@ class FamilyPart {
       isShare && what !== 'frontendEndpoints' ? shares?.total(what) : undefined;
     this.excess.push({ family: this.#family, what, asked, limit, namespaceLimit });
   }
-}
-
-/** The number of ports of all slices. */
-function totalPorts(slices: readonly EndpointSlice[]): number {
-  let total = 0;
-  for (const { ports } of slices) total += ports.length;
-  return total;
 }
 
 /** How many ports begin ranges: one for each protocol at most. */

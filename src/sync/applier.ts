@@ -113,11 +113,6 @@ export class Applier {
     return this.#stopping;
   }
 
-  /** Packets meet what is written from now on. */
-  hooked(): void {
-    this.#size.hooked();
-  }
-
   /** Lets `drain` return after the batch in flight. */
   stop(): void {
     this.#stopping = true;

@@ -1,31 +1,19 @@
 /** From dirty Services to what each family desires: resolve them, and ask who owns frontends. */
 
 import type { Family } from '../net/address.ts';
-import { formatExcess } from '../state/budget.ts';
+import { type Excess, formatExcess } from '../state/budget.ts';
 import { formatConflict, formatConflictForLoser } from '../state/conflict.ts';
 import { type Balance, formatFallback } from '../state/deal.ts';
 import { sameForwarding } from '../state/equal.ts';
 import { externalIPNotices, formatExternalIPNotice } from '../state/external-ips.ts';
-import {
-  type FrontendOwners,
-  noServices,
-  type Ownership,
-  transferred,
-} from '../state/frontend-owners.ts';
+import { type FrontendOwners, type Ownership, transferred } from '../state/frontend-owners.ts';
 import type { NamespaceShares } from '../state/namespace-shares.ts';
 import { noSockets } from '../state/node-sockets.ts';
 import { kept, listOf, type OneOrMore } from '../state/one-or-more.ts';
-import { type ResolveContext, type Resolved, resolveInSteps } from '../state/resolve.ts';
-import { done, each, noSteps, type Steps } from '../state/steps.ts';
+import { type ResolveContext, resolveInSteps } from '../state/resolve.ts';
 import type { ClusterState, ServiceFollower } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
-import {
-  type EndpointSlice,
-  type Forwarding,
-  forwardingId,
-  type Service,
-  serviceKey,
-} from '../state/types.ts';
+import { type Forwarding, forwardingId, type Service, serviceKey } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import type { Cause } from './cause.ts';
 import type { Departures } from './departures.ts';
@@ -64,8 +52,6 @@ export interface DesiredOptions {
   readonly followers?: readonly ServiceFollower[] | undefined;
 }
 
-/** Of a Service that is gone. */
-const nothing: Resolved = { forwardings: [], excess: [], rangeRefusals: [] };
 const noRecords: readonly Tracked[] = [];
 const noTimes: readonly number[] = [];
 
@@ -109,9 +95,7 @@ export class Desired {
     const before = listOf(this.#records.get(name) ?? noRecords);
     try {
       const known = this.#options.context();
-      const found = service === undefined ? nothing : yield* this.#resolve(service, known);
-      const { forwardings: resolved } = found;
-      if (service !== undefined) this.#note(service, known, found);
+      const resolved = service === undefined ? [] : yield* this.#resolve(service, known);
       for (const part of owners.withdraw(name, resolved)) {
         if (part !== undefined) {
           this.#transfer(part);
@@ -119,8 +103,7 @@ export class Desired {
         }
         yield;
       }
-      const records: Tracked[] = [];
-      yield* each(resolved.length, 1, (i) => this.#track(resolved, i, before, records));
+      const records = yield* this.#track(resolved, before);
       const gone = yield* without(before, resolved);
       const owned =
         service === undefined
@@ -167,17 +150,11 @@ export class Desired {
   }
 
   /** Marks and reports what a change of a Service means for others. */
-  #report(name: string, change: Change, cause: Cause): Steps<undefined> {
-    const { affected, conflicts, transfers } = change;
-    const isPlain = transfers.length === 0 && conflicts.length === 0 && affected === noServices;
-    return isPlain ? noSteps : this.#reportInSteps(name, change, cause);
-  }
-
-  *#reportInSteps(
+  *#report(
     name: string,
     { affected, conflicts, transfers }: Change,
     cause: Cause,
-  ): Generator<undefined, undefined> {
+  ): Generator<undefined, void> {
     let marked = 0;
     for (const { family, forwarding: key, service } of transfers) {
       // Its own are marked at the end, each once.
@@ -198,7 +175,6 @@ export class Desired {
       if (other === undefined) yield;
       else this.#options.state.touch(other);
     }
-    return undefined;
   }
 
   /** Forgets a Service that is gone. */
@@ -210,48 +186,36 @@ export class Desired {
     return owners.release(name);
   }
 
-  #resolve(service: Service, known: ResolveContext): Steps<Resolved> {
+  *#resolve(service: Service, known: ResolveContext): Generator<undefined, Forwarding[]> {
     const { departures, slowStarts, state } = this.#options;
-    const isStarting = this.#isListed && slowStarts?.concerns(service) === true;
     const slices = state.servedSlices(service.key);
-    if (isStarting || departures?.concerns(service) === true) {
-      return this.#resolveChanging(service, slices, known, isStarting);
+    let { forwardings, excess, rangeRefusals } = yield* resolveInSteps(service, slices, known);
+    if (this.#isListed && slowStarts?.concerns(service)) {
+      const desired = (one: Forwarding) => this.#desiredAt(one);
+      if (yield* slowStarts.note(service, forwardings, desired)) {
+        ({ forwardings, excess, rangeRefusals } = yield* resolveInSteps(service, slices, known));
+      }
     }
-    return resolveInSteps(service, slices, known);
+    if (departures?.concerns(service)) forwardings = yield* departures.note(service, forwardings);
+    this.#note(service, known, forwardings, excess);
+    this.#notices.report('port-range-not-done', service.key, rangeRefusals);
+    return forwardings;
   }
 
-  *#resolveChanging(
-    service: Service,
-    slices: readonly EndpointSlice[],
-    known: ResolveContext,
-    isStarting: boolean,
-  ): Generator<undefined, Resolved> {
-    const { departures, slowStarts } = this.#options;
-    let resolved = yield* resolveInSteps(service, slices, known);
-    const desired = (one: Forwarding) => this.#desiredAt(one);
-    const isNew = isStarting && (yield* slowStarts!.note(service, resolved.forwardings, desired));
-    if (isNew) resolved = yield* resolveInSteps(service, slices, known);
-    if (departures?.concerns(service) !== true) return resolved;
-    return { ...resolved, forwardings: yield* departures.note(service, resolved.forwardings) };
-  }
-
-  /**
-   * Adds the record of one of these, if its family is served. What is desired already takes its
-   * place.
-   */
-  #track(
-    forwardings: Forwarding[],
-    index: number,
-    before: readonly Tracked[],
-    records: Tracked[],
-  ): void {
-    const [one, known] = [forwardings[index]!, before[records.length]];
-    const record = isOf(known, one) ? known : this.#syncs[one.family]?.track(one.key);
-    if (record === undefined) return;
-    records.push(record);
-    // It is in force: two of each would take memory.
-    const { desired } = record;
-    if (desired !== undefined && sameForwarding(desired, one)) forwardings[index] = desired;
+  /** The records of those whose family is served. What is desired already takes their place. */
+  *#track(forwardings: Forwarding[], before: readonly Tracked[]): Generator<undefined, Tracked[]> {
+    const records: Tracked[] = [];
+    for (let i = 0; i < forwardings.length; i += 1) {
+      if (i > 0) yield;
+      const [one, known] = [forwardings[i]!, before[records.length]];
+      const record = isOf(known, one) ? known : this.#syncs[one.family]?.track(one.key);
+      if (record === undefined) continue;
+      records.push(record);
+      // It is in force: two of each would take memory.
+      const { desired } = record;
+      if (desired !== undefined && sameForwarding(desired, one)) forwardings[i] = desired;
+    }
+    return records;
   }
 
   #desiredAt({ family, key }: Forwarding): Forwarding | undefined {
@@ -261,7 +225,8 @@ export class Desired {
   #note(
     service: Service,
     known: ResolveContext,
-    { excess, forwardings, rangeRefusals }: Resolved,
+    forwardings: readonly Forwarding[],
+    excess: readonly Excess[],
   ): void {
     const { key } = service;
     const { externalIPRules, externalIPsEnabled, nodeSockets = noSockets } = known;
@@ -272,7 +237,6 @@ export class Desired {
     const others = found.filter(({ because }) => because !== 'node');
     this.#notices.report('kept', key, this.#options.state.isKept(key) ? [''] : []);
     this.#notices.report('over-limit', key, excess.map(formatExcess));
-    this.#notices.report('port-range-not-done', key, rangeRefusals);
     this.#notices.report('balance-not-done', key, this.#fallbackOf(forwardings));
     this.#notices.report('external-ip', key, others.map(formatExternalIPNotice));
     this.#notices.report('external-ip-of-node', key, ofNode.map(formatExternalIPNotice));
@@ -352,22 +316,16 @@ function isSame(some: readonly Tracked[], others: readonly Tracked[]): boolean {
 const keysAStep = 64;
 
 /** Those that are of none of the Forwardings. */
-function without(
+function* without(
   records: readonly Tracked[],
   forwardings: readonly Forwarding[],
-): Steps<readonly Tracked[]> {
-  let same = 0;
-  while (isOf(records[same], forwardings[same])) same += 1;
-  const isAll = same === records.length;
-  return isAll ? done(noRecords) : withoutInSteps(records, forwardings, same);
-}
-
-/** Without these of `forwardings`. The first ones, `same` their number, are. */
-function* withoutInSteps(
-  records: readonly Tracked[],
-  forwardings: readonly Forwarding[],
-  same: number,
 ): Generator<undefined, readonly Tracked[]> {
+  let same = 0;
+  while (isOf(records[same], forwardings[same])) {
+    same += 1;
+    if (same % keysAStep === 0) yield;
+  }
+  if (same === records.length) return noRecords;
   const left = new Set<string>();
   for (let i = same; i < forwardings.length; i += 1) {
     left.add(forwardingId(forwardings[i]!.family, forwardings[i]!.key));

@@ -216,10 +216,7 @@ export class FamilySync {
    * kernel is read, and where no rules are in force yet, rules are written without hooks.
    */
   listed(): void {
-    if (this.#phase === 'reading') {
-      this.#phase = 'live';
-      this.#applier.hooked();
-    }
+    if (this.#phase === 'reading') this.#phase = 'live';
     if (this.#phase === 'staged') this.#phase = 'hooking';
     // The first sync is due, also where nothing is desired: kube-proxy has it queued at its start.
     this.#requests.report();
@@ -269,7 +266,6 @@ export class FamilySync {
     const failure = batch && (await this.#applier.apply(batch, 'start'));
     if (this.#isStopping) return;
     this.#phase = 'live';
-    this.#applier.hooked();
     this.#audit.hooked();
     this.#reports.release();
     await this.#finished('start', startedMs, failure);

@@ -265,15 +265,13 @@ export function annotationField(name: string): string {
  */
 export type ReadAnnotation = <N extends Name>(...names: readonly N[]) => Meaning<N> | undefined;
 
-const readNone: ReadAnnotation = () => undefined;
-
 /** Reads the annotations of an object, and reports those that mean nothing there. */
 export function annotationsOf(
   fields: FieldReader,
   annotations: RawObject | undefined,
   kind: Kind,
 ): ReadAnnotation {
-  if (annotations === undefined) return readNone;
+  if (annotations === undefined) return () => undefined;
   for (const name of Object.keys(annotations)) refuseUnknown(fields, name, kind);
   return <N extends Name>(...names: readonly N[]) => {
     const name = names.find((one) => annotations[one] !== undefined);

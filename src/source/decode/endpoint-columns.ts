@@ -9,7 +9,6 @@ import {
 import { Condition, type EndpointSlice, type Place, podBytes } from '../../state/types.ts';
 import type { Interner } from '../interner.ts';
 import { isOrdinaryIPv4 } from './addresses.ts';
-import { entriesAStep } from './entries.ts';
 
 export interface EndpointContext {
   readonly family: Family;
@@ -48,13 +47,6 @@ export class ReadEndpoints {
   }
 }
 
-/** For slices whose endpoints are read in one step: most have few, and a buffer takes 200 bytes. */
-const short = {
-  addresses: Buffer.alloc(entriesAStep * addressBytes.IPv6),
-  conditions: Buffer.alloc(entriesAStep),
-  pods: Buffer.alloc(entriesAStep * podBytes),
-} as const;
-
 /**
  * Builds the columns of a slice, endpoint by endpoint, without an object for each. An address is
  * written first; if no `write` method accepts it, the endpoint is left out.
@@ -65,7 +57,6 @@ export class ColumnWriter {
   readonly #addresses: Buffer;
   readonly #conditions: Buffer;
   readonly #most: number;
-  readonly #isShort: boolean;
   #pods: Buffer | undefined;
   #zoneHints: (readonly string[])[] | undefined;
   #places: Place[] | undefined;
@@ -76,9 +67,9 @@ export class ColumnWriter {
     this.#context = context;
     this.#stride = addressBytes[context.family];
     this.#most = most;
-    this.#isShort = most <= entriesAStep;
-    this.#addresses = this.#isShort ? short.addresses : Buffer.allocUnsafe(most * this.#stride);
-    this.#conditions = this.#isShort ? short.conditions : Buffer.allocUnsafe(most);
+    // From Node's pool, because they become strings soon.
+    this.#addresses = Buffer.allocUnsafe(most * this.#stride);
+    this.#conditions = Buffer.allocUnsafe(most);
   }
 
   /** Writes an IPv4 address of `textLength` characters, unless it needs a warning. */
@@ -115,8 +106,7 @@ export class ColumnWriter {
       this.#places[this.#length] = strings.place(node, zone);
     }
     if (pod !== 0) {
-      const bytes = this.#most * podBytes;
-      this.#pods ??= this.#isShort ? short.pods.fill(0, 0, bytes) : Buffer.alloc(bytes);
+      this.#pods ??= Buffer.alloc(this.#most * podBytes);
       this.#pods.writeUInt32BE(pod, this.#length * podBytes);
     }
     this.#length += 1;

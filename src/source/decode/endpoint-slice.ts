@@ -3,7 +3,6 @@ import { arrayMax } from '../../net/list.ts';
 import { protocols } from '../../net/protocol.ts';
 import { specialUse } from '../../net/special-address.ts';
 import { packedPorts } from '../../state/port-list.ts';
-import { after, all, done, type Steps } from '../../state/steps.ts';
 import {
   type EndpointSlice,
   objectKey,
@@ -22,7 +21,7 @@ import {
   podHash,
   ReadEndpoints,
 } from './endpoint-columns.ts';
-import { eachEntry, entriesMax, readEntries } from './entries.ts';
+import { endsStep, entriesMax } from './entries.ts';
 import {
   type Decoded,
   type FieldReader,
@@ -42,47 +41,44 @@ import {
  * An EndpointSlice in columns (behaviour document 4.3), in steps. No record for slices of headless
  * Services and of host names. `nodeName` is this node's name.
  */
-export function endpointSliceInSteps(
+export function* endpointSliceInSteps(
   raw: unknown,
   strings: Interner,
   nodeName: string,
-): Steps<Decoded<EndpointSlice>> {
+): Generator<undefined, Decoded<EndpointSlice>> {
   const opened = open('EndpointSlice', raw, 'namespaced');
   const { fields } = opened;
-  if (opened.id === undefined) return done({ record: undefined, problems: fields.problems });
-  const { id, labels, metadata } = opened;
-  const { addressType, endpoints } = opened.raw;
-  const isServed = labels[headlessLabel] === undefined && addressType !== 'FQDN';
-  if (!isServed) return done({ record: undefined, problems: [] });
-  const service = decodeServiceName(fields, labels);
-  const family = decodeFamily(fields, addressType);
+  if (opened.id === undefined) return { record: undefined, problems: fields.problems };
+  if (opened.labels[headlessLabel] !== undefined) return { record: undefined, problems: [] };
+  if (opened.raw.addressType === 'FQDN') return { record: undefined, problems: [] };
+  const service = decodeServiceName(fields, opened.labels);
+  const family = decodeFamily(fields, opened.raw.addressType);
   if (service === undefined || family === undefined) {
-    return done({ record: undefined, problems: fields.problems });
+    return { record: undefined, problems: fields.problems };
   }
-  const lists: Steps<readonly [EndpointSlice['ports'], Columns]> = all([
-    decodePorts(fields, opened.raw.ports, strings),
+  const ports = yield* decodePorts(fields, opened.raw.ports, strings);
+  const context = { family, nodeName, strings };
+  const { endpoints } = opened.raw;
+  const columns =
     endpoints instanceof ReadEndpoints
-      ? done(endpoints.columns)
-      : decodeEndpoints(fields, endpoints, { family, nodeName, strings }),
-  ]);
-  return after(lists, ([ports, columns]) => {
-    const annotations = fields.object(metadata.annotations, 'metadata.annotations');
-    const record: EndpointSlice = {
-      key: id.key,
-      service: objectKey(id.namespace, service),
-      family,
-      ports,
-      length: columns.length,
-      addresses: columns.addresses,
-      conditions: columns.conditions,
-      zoneHints: columns.zoneHints,
-      places: columns.places,
-      ...(columns.pods !== undefined && { pods: columns.pods }),
-      weight: decodeWeight(annotationsOf(fields, annotations, 'EndpointSlice')),
-      triggerTimeMs: decodeTriggerTime(fields, annotations),
-    };
-    return done({ record, problems: fields.problems });
-  });
+      ? endpoints.columns
+      : yield* decodeEndpoints(fields, endpoints, context);
+  const annotations = fields.object(opened.metadata.annotations, 'metadata.annotations');
+  const record: EndpointSlice = {
+    key: opened.id.key,
+    service: objectKey(opened.id.namespace, service),
+    family,
+    ports,
+    length: columns.length,
+    addresses: columns.addresses,
+    conditions: columns.conditions,
+    zoneHints: columns.zoneHints,
+    places: columns.places,
+    ...(columns.pods !== undefined && { pods: columns.pods }),
+    weight: decodeWeight(annotationsOf(fields, annotations, 'EndpointSlice')),
+    triggerTimeMs: decodeTriggerTime(fields, annotations),
+  };
+  return { record, problems: fields.problems };
 }
 
 /** A slice that is not used, and the Service that it was probably meant for; undefined: none. */
@@ -129,47 +125,49 @@ function decodeTriggerTime(
 }
 
 /** Ports without a name or number mean "any": like kube-proxy, this proxy does not serve those. */
-function decodePorts(
+function* decodePorts(
   fields: FieldReader,
   value: unknown,
   strings: Interner,
-): Steps<EndpointSlice['ports']> {
+): Generator<undefined, EndpointSlice['ports']> {
+  const ports: SlicePort[] = [];
   const list = fields.list(value, 'ports', entriesMax.ports);
-  const read = readEntries(list, (entry, i): SlicePort | undefined => {
+  for (let i = 0; i < list.length; i += 1) {
+    if (endsStep(i)) yield;
     fields.within('ports', i);
-    const raw = fields.objectItem(entry);
-    if (raw === undefined) return undefined;
+    const raw = fields.objectItem(list[i]);
+    if (raw === undefined) continue;
     const name = fields.text(raw.name, 'name');
     const port = fields.whole(raw.port, 'port', { min: 1, max: 65_535 });
     const protocol = fields.choice(raw.protocol, 'protocol', protocols, 'TCP');
     if (raw.name === undefined || raw.name === null) fields.refuse('name', noAnyPort);
     if (port === undefined) fields.refuse('port', noAnyPort);
-    if (name === undefined || protocol === undefined) return undefined;
-    return port === undefined || port === 'invalid' ? undefined : { name, protocol, port };
-  });
-  return after(read, (ports) => {
-    fields.outside();
-    return ports.length > arrayMax ? packedPorts(ports) : done(strings.records(ports));
-  });
+    if (name === undefined || protocol === undefined) continue;
+    if (port === undefined || port === 'invalid') continue;
+    ports.push({ name, protocol, port });
+  }
+  fields.outside();
+  return ports.length > arrayMax ? yield* packedPorts(ports) : strings.records(ports);
 }
 
 const noAnyPort = 'is missing: a port without one means all ports, which is not served';
 
 /** Decodes directly into the columns, without an object for each endpoint. */
-function decodeEndpoints(
+function* decodeEndpoints(
   fields: FieldReader,
   value: unknown,
   context: EndpointContext,
-): Steps<Columns> {
+): Generator<undefined, Columns> {
   const list = fields.list(value, 'endpoints', entriesMax.endpoints);
   const writer = new ColumnWriter(context, list.length);
-  const read = eachEntry(list, (entry, i) => {
+  for (let i = 0; i < list.length; i += 1) {
+    if (endsStep(i)) yield;
     fields.within('endpoints', i);
-    const raw = fields.objectItem(entry);
-    if (raw === undefined) return;
+    const raw = fields.objectItem(list[i]);
+    if (raw === undefined) continue;
     const hasAddress = decodeEndpointAddress(fields, raw, context.family, writer);
     const bits = decodeConditions(fields, raw);
-    if (!hasAddress || bits === undefined) return;
+    if (!hasAddress || bits === undefined) continue;
     const hints = fields.object(raw.hints, 'hints');
     const { name: pod } = objectOf(raw.targetRef);
     writer.add({
@@ -181,11 +179,9 @@ function decodeEndpoints(
       hintedZones: hintNames(fields, hints, 'forZones'),
       pod: typeof pod === 'string' ? podHash(Buffer.from(pod)) : 0,
     });
-  });
-  return after(read, () => {
-    fields.outside();
-    return done(writer.columns());
-  });
+  }
+  fields.outside();
+  return writer.columns();
 }
 
 /**

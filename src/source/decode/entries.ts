@@ -1,27 +1,8 @@
-import { after, done, each, type Steps } from '../../state/steps.ts';
+const entriesAStep = 256;
 
-/** The number of entries that are read in one step, which takes some 0.5 ms. */
-export const entriesAStep = 256;
-
-/** Calls `read` for each entry of a list. */
-export function eachEntry<E>(
-  list: readonly E[],
-  read: (entry: E, index: number) => void,
-): Steps<undefined> {
-  return each(list.length, entriesAStep, (i) => read(list[i]!, i));
-}
-
-/** What `read` makes of each entry of a list, without those of which it makes nothing. */
-export function readEntries<E, T>(
-  list: readonly E[],
-  read: (entry: E, index: number) => T | undefined,
-): Steps<T[]> {
-  const found: T[] = [];
-  const steps = eachEntry(list, (entry, i) => {
-    const one = read(entry, i);
-    if (one !== undefined) found.push(one);
-  });
-  return after(steps, () => done(found));
+/** Whether this entry of a list is the first of another step. Each takes some 0.5 ms. */
+export function endsStep(index: number): boolean {
+  return index % entriesAStep === entriesAStep - 1;
 }
 
 /**

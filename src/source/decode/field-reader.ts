@@ -212,17 +212,16 @@ export class FieldReader {
   }
 }
 
-/** `metadata` of a raw object, opened for reading. */
-export interface OpenedObject {
-  readonly fields: FieldReader;
-  readonly raw: RawObject;
-  readonly metadata: RawObject;
-  readonly labels: RawObject;
-  readonly id: ObjectName;
-}
-
-/** Or the problem that forbids it. */
-type Opened = OpenedObject | { readonly fields: FieldReader; readonly id: undefined };
+/** `metadata` of a raw object, opened for reading, or the problem that forbids it. */
+type Opened =
+  | {
+      readonly fields: FieldReader;
+      readonly raw: RawObject;
+      readonly metadata: RawObject;
+      readonly labels: RawObject;
+      readonly id: ObjectName;
+    }
+  | { readonly fields: FieldReader; readonly id: undefined };
 
 /** The API's limit of the names of objects. */
 const nameMax = 253;

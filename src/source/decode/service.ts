@@ -4,7 +4,6 @@ import { addressList, blockList } from '../../net/address-columns.ts';
 import { arrayMax } from '../../net/list.ts';
 import { protocols } from '../../net/protocol.ts';
 import { packedPorts } from '../../state/port-list.ts';
-import { after, all, done, type Steps } from '../../state/steps.ts';
 import type { Service, ServicePort, UnservedService } from '../../state/types.ts';
 import { type Interner, lasting } from '../interner.ts';
 import { readCIDR, readServiceAddress } from './addresses.ts';
@@ -15,13 +14,11 @@ import {
   decodeEndings,
   decodeLimits,
   decodePortRange,
-  type ReadAnnotation,
 } from './annotations.ts';
-import { entriesMax, readEntries } from './entries.ts';
+import { endsStep, entriesMax } from './entries.ts';
 import {
   type Decoded,
   type FieldReader,
-  type OpenedObject,
   objectOf,
   open,
   type RawObject,
@@ -47,67 +44,30 @@ const noClients = ['0.0.0.0/32', '::/128'].map((text) => parseCIDR(text)!);
  * served: headless, ExternalName, or for another proxy. `proxyName`: the label of those for this
  * one; empty = they have none.
  */
-export function serviceInSteps(
+export function* serviceInSteps(
   raw: unknown,
   strings: Interner,
   proxyName = '',
-): Steps<Decoded<Service>> {
+): Generator<undefined, Decoded<Service>> {
   const opened = open('Service', raw, 'namespaced');
   const { fields } = opened;
-  if (opened.id === undefined) return done({ record: undefined, problems: fields.problems });
+  if (opened.id === undefined) return { record: undefined, problems: fields.problems };
   const spec = fields.object(opened.raw.spec, 'spec') ?? {};
   const proxy = opened.labels[proxyNameLabel];
-  const isOurs = proxy === (proxyName || undefined) && spec.type !== 'ExternalName';
-  if (!isOurs) return done({ record: undefined, problems: [] });
+  if (proxy !== (proxyName || undefined)) return { record: undefined, problems: [] };
+  if (spec.type === 'ExternalName') return { record: undefined, problems: [] };
   const clusterIPs = decodeClusterIPs(fields, spec);
   const type = fields.choice(spec.type, 'spec.type', types, 'ClusterIP');
   if (clusterIPs.length === 0 || type === undefined) {
-    return done({ record: undefined, problems: fields.problems });
+    return { record: undefined, problems: fields.problems };
   }
-  const annotations = fields.object(opened.metadata.annotations, 'metadata.annotations');
-  const asked = annotationsOf(fields, annotations, 'Service');
-  const record: Writable = decodeFields(opened, spec, { asked, clusterIPs, strings, type });
-  // After the fields: of thousands of problems the first ones are reported one by one.
-  const lists: Steps<Lists> = all([
-    decodeExternalIPs(fields, spec.externalIPs, clusterIPs),
-    decodeIngress(fields, opened.raw.status, clusterIPs),
-    decodeSourceRanges(fields, spec.loadBalancerSourceRanges),
-    decodePorts(fields, spec.ports, strings),
-  ]);
-  return after(lists, ([externalIPs, loadBalancerIPs, sourceRanges, ports]) => {
-    record.externalIPs = addressList(lasting(externalIPs));
-    record.loadBalancerIPs = addressList(lasting(loadBalancerIPs));
-    record.loadBalancerSourceRanges = blockList(lasting(sourceRanges));
-    record.ports = ports;
-    const portRange = decodePortRange(asked, ports, fields);
-    const whole = portRange === undefined ? record : { ...record, portRange };
-    return done({ record: whole, problems: fields.problems });
-  });
-}
-
-const notRead: readonly never[] = [];
-const hasNone = done(notRead);
-
-type Lists = readonly [readonly Address[], readonly Address[], readonly CIDR[], Service['ports']];
-type Writable = { -readonly [K in keyof Service]: Service[K] };
-
-interface Begun extends Pick<Service, 'clusterIPs' | 'type'> {
-  readonly asked: ReadAnnotation;
-  readonly strings: Interner;
-}
-
-/** The record without its lists. */
-function decodeFields(
-  opened: OpenedObject,
-  spec: RawObject,
-  { asked, clusterIPs, strings, type }: Begun,
-): Service {
-  const { fields } = opened;
   const policy = (field: 'internalTrafficPolicy' | 'externalTrafficPolicy') =>
     fields.choice(spec[field], `spec.${field}`, policies, 'Cluster') ?? 'Cluster';
   const externalTrafficPolicy = policy('externalTrafficPolicy');
+  const annotations = fields.object(opened.metadata.annotations, 'metadata.annotations');
+  const asked = annotationsOf(fields, annotations, 'Service');
   const limits = decodeLimits(asked);
-  return {
+  const record: Service = {
     key: opened.id.key,
     namespace: strings.string(opened.id.namespace),
     name: opened.id.name,
@@ -116,9 +76,15 @@ function decodeFields(
     createdMs: fields.time(opened.metadata.creationTimestamp, 'metadata.creationTimestamp') ?? 0,
     type,
     clusterIPs: lasting(clusterIPs),
-    externalIPs: notRead,
-    loadBalancerIPs: notRead,
-    loadBalancerSourceRanges: notRead,
+    externalIPs: addressList(
+      lasting(yield* decodeExternalIPs(fields, spec.externalIPs, clusterIPs)),
+    ),
+    loadBalancerIPs: addressList(
+      lasting(yield* decodeIngress(fields, opened.raw.status, clusterIPs)),
+    ),
+    loadBalancerSourceRanges: blockList(
+      lasting(yield* decodeSourceRanges(fields, spec.loadBalancerSourceRanges)),
+    ),
     internalTrafficPolicy: policy('internalTrafficPolicy'),
     externalTrafficPolicy,
     healthCheckNodePort: decodeHealthCheckNodePort(
@@ -138,8 +104,11 @@ function decodeFields(
     awaitedLoadBalancer:
       type === 'LoadBalancer' ? decodeAwaited(fields, spec, opened.raw.status) : undefined,
     ...(Object.keys(objectOf(spec.selector)).length > 0 && { hasSelector: true as const }),
-    ports: notRead,
+    ports: yield* decodePorts(fields, spec.ports, strings),
   };
+  const portRange = decodePortRange(asked, record.ports, fields);
+  const whole = portRange === undefined ? record : { ...record, portRange };
+  return { record: whole, problems: fields.problems };
 }
 
 /** The facts about a Service that is not served here; undefined: nothing. */
@@ -207,43 +176,49 @@ function decodeClusterIPs(fields: FieldReader, spec: RawObject): Address[] {
   return addresses;
 }
 
-function decodeExternalIPs(
+function* decodeExternalIPs(
   fields: FieldReader,
   value: unknown,
   own: readonly Address[],
-): Steps<readonly Address[]> {
+): Generator<undefined, readonly Address[]> {
+  const addresses: Address[] = [];
   const list = fields.list(value, 'spec.externalIPs', entriesMax.addresses);
-  if (list.length === 0) return hasNone;
-  const addresses = readEntries(list, (text, i) => {
+  for (let i = 0; i < list.length; i += 1) {
+    if (endsStep(i)) yield;
     const field = `spec.externalIPs[${i}]`;
-    return noteFamily(fields, field, readServiceAddress(fields, text, field), own);
-  });
-  return after(addresses, (all) => done(distinct(all)));
+    const address = readServiceAddress(fields, list[i], field);
+    if (address === undefined) continue;
+    noteFamily(fields, field, address, own);
+    addresses.push(address);
+  }
+  return distinct(addresses);
 }
 
 /** Addresses of the load balancer that nodes serve: not those that it proxies itself. */
-function decodeIngress(
+function* decodeIngress(
   fields: FieldReader,
   rawStatus: unknown,
   own: readonly Address[],
-): Steps<readonly Address[]> {
+): Generator<undefined, readonly Address[]> {
   const status = fields.object(rawStatus, 'status');
   const loadBalancer = fields.object(status?.loadBalancer, 'status.loadBalancer');
   const field = 'status.loadBalancer.ingress';
+  const addresses: Address[] = [];
   const list = fields.list(loadBalancer?.ingress, field, entriesMax.addresses);
-  if (list.length === 0) return hasNone;
-  const addresses = readEntries(list, (value, i) => {
+  for (let i = 0; i < list.length; i += 1) {
+    if (endsStep(i)) yield;
     fields.within(field, i);
-    const ingress = fields.objectItem(value);
-    if (ingress?.ip === undefined || ingress.ip === null || ingress.ip === '') return undefined;
+    const ingress = fields.objectItem(list[i]);
+    if (ingress?.ip === undefined || ingress.ip === null || ingress.ip === '') continue;
     const mode = fields.choice(ingress.ipMode, 'ipMode', ['VIP', 'Proxy'], 'VIP');
-    if (mode !== 'VIP') return undefined;
-    return noteFamily(fields, 'ip', readServiceAddress(fields, ingress.ip, 'ip'), own);
-  });
-  return after(addresses, (all) => {
-    fields.outside();
-    return done(distinct(all));
-  });
+    if (mode !== 'VIP') continue;
+    const address = readServiceAddress(fields, ingress.ip, 'ip');
+    if (address === undefined) continue;
+    noteFamily(fields, 'ip', address, own);
+    addresses.push(address);
+  }
+  fields.outside();
+  return distinct(addresses);
 }
 
 /** The class of load balancers that a Service waits for; see `Service.awaitedLoadBalancer`. */
@@ -253,17 +228,16 @@ function decodeAwaited(fields: FieldReader, spec: RawObject, rawStatus: unknown)
   return fields.text(spec.loadBalancerClass, 'spec.loadBalancerClass') ?? '';
 }
 
-/** A Service is served in the families that it has a ClusterIP of (5.1). Returns the address. */
+/** A Service is served in the families that it has a ClusterIP of (5.1). */
 function noteFamily(
   fields: FieldReader,
   field: string,
-  address: Address | undefined,
+  { family, bytes }: Address,
   own: readonly Address[],
-): Address | undefined {
-  if (address === undefined || own.some(({ family }) => family === address.family)) return address;
-  const text = formatAddress(address.bytes);
-  fields.refuse(field, `"${text}" is not served: the Service has no ${address.family} ClusterIP`);
-  return address;
+) {
+  if (own.some((address) => address.family === family)) return;
+  const text = formatAddress(bytes);
+  fields.refuse(field, `"${text}" is not served: the Service has no ${family} ClusterIP`);
 }
 
 function distinct(addresses: readonly Address[]): readonly Address[] {
@@ -276,21 +250,26 @@ function distinct(addresses: readonly Address[]): readonly Address[] {
  * A block of length 0 allows every client of its family, regardless of other blocks. If ranges are
  * given and none can be read, no client is allowed: a typing error must not open a Service.
  */
-function decodeSourceRanges(fields: FieldReader, value: unknown): Steps<readonly CIDR[]> {
+function* decodeSourceRanges(
+  fields: FieldReader,
+  value: unknown,
+): Generator<undefined, readonly CIDR[]> {
+  const ranges: CIDR[] = [];
   const field = 'spec.loadBalancerSourceRanges';
   const before = fields.faults;
   const list = fields.list(value, field, entriesMax.sourceRanges);
-  if (list.length === 0) return fields.faults === before ? hasNone : done(noClients);
-  const found = readEntries(list, (text, i) => {
-    return readCIDR(fields, typeof text === 'string' ? text.trim() : text, `${field}[${i}]`);
-  });
-  return after(found, (ranges) => {
-    if (ranges.length === 0) return done(noClients);
-    const open = new Set(
-      ranges.filter((range) => range.prefixLength === 0).map((range) => range.address.family),
-    );
-    return done(ranges.filter((range) => !open.has(range.address.family)));
-  });
+  for (let i = 0; i < list.length; i += 1) {
+    if (endsStep(i)) yield;
+    const text: unknown = list[i];
+    const trimmed = typeof text === 'string' ? text.trim() : text;
+    const range = readCIDR(fields, trimmed, `${field}[${i}]`);
+    if (range !== undefined) ranges.push(range);
+  }
+  if (ranges.length === 0) return fields.faults > before ? noClients : ranges;
+  const open = new Set(
+    ranges.filter((range) => range.prefixLength === 0).map((range) => range.address.family),
+  );
+  return ranges.filter((range) => !open.has(range.address.family));
 }
 
 /** 0 = none. `isNeeded`: the Service is a load balancer with policy Local. */
@@ -335,25 +314,26 @@ function decodeAffinity(fields: FieldReader, spec: RawObject): number {
  * A port with the name or number of an earlier one is refused. When only its node port is taken,
  * the port is used without the node port.
  */
-function decodePorts(
+function* decodePorts(
   fields: FieldReader,
   value: unknown,
   strings: Interner,
-): Steps<Service['ports']> {
+): Generator<undefined, Service['ports']> {
+  const ports: ServicePort[] = [];
   const list = fields.list(value, 'spec.ports', entriesMax.ports);
   // Most Services have one port.
   const taken = list.length > 1 ? new TakenByPorts(fields) : undefined;
-  const read = readEntries(list, (raw, i) => {
+  for (let i = 0; i < list.length; i += 1) {
+    if (endsStep(i)) yield;
     fields.within('spec.ports', i);
-    const port = decodePort(fields, raw);
-    return port && taken ? taken.add(port) : port;
-  });
-  return after(read, (ports) => {
-    fields.outside();
-    const isEmpty = list.length === 0 && Array.isArray(value ?? list);
-    if (isEmpty) fields.refuse('spec.ports', 'is empty: nothing is served');
-    return ports.length > arrayMax ? packedPorts(ports) : done(strings.records(ports));
-  });
+    const port = decodePort(fields, list[i]);
+    const distinct = port && taken ? taken.add(port) : port;
+    if (distinct !== undefined) ports.push(distinct);
+  }
+  fields.outside();
+  const isEmpty = list.length === 0 && Array.isArray(value ?? list);
+  if (isEmpty) fields.refuse('spec.ports', 'is empty: nothing is served');
+  return ports.length > arrayMax ? yield* packedPorts(ports) : strings.records(ports);
 }
 
 /** Names, numbers and node ports of the Service's earlier ports, which later ones cannot have. */

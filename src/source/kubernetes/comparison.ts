@@ -1,4 +1,3 @@
-import { after, noSteps, type Steps } from '../../state/steps.ts';
 import { pause } from '../../time/clock.ts';
 import type { Pacer } from '../../time/pacer.ts';
 import { ApiStream } from './api-stream.ts';
@@ -103,18 +102,18 @@ export class Comparison {
     };
     const reader = {
       open: (query: Query) => this.#open(query, signal),
-      item: (raw: unknown): Steps<undefined> => {
-        return after(delivery.decode(raw), (deliver) => {
-          signal.throwIfAborted();
-          const key = delivery.keyOf(raw);
-          isReadable &&= key !== undefined;
-          if (key === undefined) return noSteps;
-          // The watch has delivered a change of it in the meantime, or is going to.
-          const isOfWatch = keys.has(key) || isNewer(resourceVersionOf(raw), since);
-          if (!isOfWatch) correct(deliver);
-          if (delivery.has(key)) keys.add(key);
-          return noSteps;
-        });
+      *item(raw: unknown): Generator<undefined, void> {
+        const deliver = yield* delivery.decode(raw);
+        signal.throwIfAborted();
+        const key = delivery.keyOf(raw);
+        if (key === undefined) {
+          isReadable = false;
+          return;
+        }
+        // The watch has delivered a change of it in the meantime, or is going to.
+        const isOfWatch = keys.has(key) || isNewer(resourceVersionOf(raw), since);
+        if (!isOfWatch) correct(deliver);
+        if (delivery.has(key)) keys.add(key);
       },
       unreadable: (): void => {
         isReadable = false;

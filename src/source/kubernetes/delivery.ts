@@ -1,5 +1,4 @@
 import type { Change, Resource, Taken } from '../../state/change.ts';
-import { after, done, type Steps } from '../../state/steps.ts';
 import { objectOf } from '../decode/field-reader.ts';
 import {
   changeInSteps,
@@ -25,7 +24,7 @@ export interface ObjectDelivery {
   /** Undefined: it has none. */
   keyOf(raw: unknown): string | undefined;
   /** Decodes an object that exists, in steps. */
-  decode(raw: unknown): Steps<Deliver>;
+  decode(raw: unknown): Generator<undefined, Deliver>;
   remove(key: string): void;
   /** Deletes all objects except those with these keys, which a complete list contained. */
   retain(keys: ReadonlySet<string>): void;
@@ -67,9 +66,9 @@ export class Delivery implements ObjectDelivery {
     return keyOfRaw(this.#resource, raw);
   }
 
-  decode(raw: unknown): Steps<Deliver> {
-    const steps = changeInSteps(this.#resource, raw, this.#context);
-    return after(steps, (decoded) => done(() => this.#put(raw, decoded)));
+  *decode(raw: unknown): Generator<undefined, Deliver> {
+    const decoded = yield* changeInSteps(this.#resource, raw, this.#context);
+    return () => this.#put(raw, decoded);
   }
 
   #put(raw: unknown, { change, problems }: DecodedChange): string | undefined {

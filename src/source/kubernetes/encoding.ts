@@ -1,4 +1,3 @@
-import { done, type Steps } from '../../state/steps.ts';
 import type { Framed } from './chunks.ts';
 import type { Form } from './content-types.ts';
 import { LineFramer, ListSplitter } from './stream.ts';
@@ -26,32 +25,29 @@ export interface Encoding {
   /** An event longer than `bytesMax` is not kept in memory. */
   events(bytesMax: number): EventCutter;
   /** Reads an event, in steps. Throws a StreamError if the bytes are not one. */
-  event(bytes: Buffer): Steps<WatchEvent>;
+  event(bytes: Buffer): Generator<undefined, WatchEvent>;
   list(itemBytesMax: number): ListCutter;
   /** Reads an object, in steps. Throws a one-line Error if the bytes are not one. */
-  item(bytes: Buffer): Steps<unknown>;
+  item(bytes: Buffer): Generator<undefined, unknown>;
 }
 
 export type Encodings = Readonly<Record<Form, Encoding>>;
 
 export const json: Encoding = {
   events: (bytesMax) => new LineFramer(bytesMax),
-  event: (line) => parsed(line, parseWatchEvent(line)),
+  *event(line) {
+    const event = parseWatchEvent(line);
+    // To decode an object of a megabyte takes another turn.
+    yield;
+    return event;
+  },
   list: (itemBytesMax) => new ListSplitter(itemBytesMax),
-  item: (bytes) => parsed(bytes, parseItem(bytes)),
+  *item(bytes) {
+    const item = parseItem(bytes);
+    yield;
+    return item;
+  },
 };
-
-/** What is parsed in less than this, in bytes, is decoded in the same step. */
-const smallMax = 16_384;
-
-function parsed<T>({ length }: Buffer, value: T): Steps<T> {
-  return length < smallMax ? done(value) : later(value);
-}
-
-function* later<T>(value: T): Generator<undefined, T, undefined> {
-  yield;
-  return value;
-}
 
 function parseItem(bytes: Buffer): unknown {
   try {

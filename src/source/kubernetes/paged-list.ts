@@ -1,4 +1,3 @@
-import { after, caught, noSteps, type Steps } from '../../state/steps.ts';
 import type { Pacer } from '../../time/pacer.ts';
 import { isText, objectOf } from '../decode/field-reader.ts';
 import type { ApiStream } from './api-stream.ts';
@@ -14,7 +13,7 @@ const positionMax = 2048;
 interface PageReader {
   open(query: Query): Promise<ApiStream>;
   /** Takes an item, in steps. */
-  item(raw: unknown): Steps<undefined>;
+  item(raw: unknown): Iterable<undefined>;
   /** An item that is too large, or not an object: the list is not complete. */
   unreadable(reason: string): void;
 }
@@ -90,7 +89,7 @@ export async function readListSince(
 
 /** The server's current resourceVersion. */
 export async function readVersion(open: PageReader['open'], options: PageOptions): Promise<string> {
-  const reader = { open, item: () => noSteps, unreadable: () => {} };
+  const reader = { open, item: () => [], unreadable: () => {} };
   return (await readPage(reader, { limit: '1' }, options, Number.POSITIVE_INFINITY))
     .resourceVersion;
 }
@@ -118,12 +117,19 @@ async function readPage(
   return readEnvelope(splitter.envelope());
 }
 
-function readItem(reader: PageReader, encoding: Encoding, bytes: Buffer): Steps<undefined> {
-  const read = caught<unknown>(
-    () => encoding.item(bytes),
-    (error) => reader.unreadable(error instanceof Error ? error.message : String(error)),
-  );
-  return after(read, (raw) => (raw === undefined ? noSteps : reader.item(raw)));
+function* readItem(
+  reader: PageReader,
+  encoding: Encoding,
+  bytes: Buffer,
+): Generator<undefined, void> {
+  let raw: unknown;
+  try {
+    raw = yield* encoding.item(bytes);
+  } catch (error) {
+    reader.unreadable(error instanceof Error ? error.message : String(error));
+    return;
+  }
+  yield* reader.item(raw);
 }
 
 /** An answer without a resourceVersion is not a list, and must not be taken for an empty one. */

@@ -1,4 +1,3 @@
-import { after, noSteps, type Steps } from '../../state/steps.ts';
 import { type Backoff, requestBackoff } from '../../time/backoff.ts';
 import { pause } from '../../time/clock.ts';
 import type { RawObject } from '../decode/field-reader.ts';
@@ -168,7 +167,7 @@ export class Reflector {
     const reader = {
       open: (query: Query) => this.#open(query, signal),
       begin: () => this.#list?.restart(),
-      item: (raw: unknown) => this.#list?.put(raw) ?? noSteps,
+      item: (raw: unknown) => this.#list?.put(raw) ?? [],
       unreadable: (reason: string) => this.#unreadable(reason),
     };
     const { pagedListMaxMs: maxMs, pageSize, objectBytesMax } = timing;
@@ -309,7 +308,7 @@ export class Reflector {
       for (const bytes of events.push(chunk)) {
         if (bytes === 'oversized') this.#oversized();
         else {
-          const steps = after(encoding.event(bytes), (event) => this.#take(event, stream));
+          const steps = this.#take(encoding.event(bytes), stream);
           for (const _ of steps) if (pacer.due) await pacer.rest();
         }
         if (pacer.due) await pacer.rest();
@@ -334,13 +333,18 @@ export class Reflector {
     throw new StreamError('garbage', reason);
   }
 
-  #take(event: WatchEvent, stream: ApiStream): Steps<undefined> {
+  *#take(read: Generator<undefined, WatchEvent>, stream: ApiStream): Generator<undefined, void> {
+    const event = yield* read;
     if (event.type === 'ERROR') this.#fail(event.object);
-    if (this.#list !== undefined) return this.#takeListed(event, this.#list, stream);
-    return this.#takeNews(event);
+    if (this.#list !== undefined) yield* this.#takeListed(event, this.#list, stream);
+    else yield* this.#takeNews(event);
   }
 
-  #takeListed(event: WatchEvent, list: UnfinishedList, stream: ApiStream): Steps<undefined> {
+  *#takeListed(
+    event: WatchEvent,
+    list: UnfinishedList,
+    stream: ApiStream,
+  ): Generator<undefined, void> {
     const key = event.type === 'DELETED' ? this.#parts.delivery.keyOf(event.object) : undefined;
     if (endsInitialEvents(event)) {
       this.#completeList(resourceVersionOf(event.object));
@@ -351,29 +355,23 @@ export class Reflector {
     } else if (key !== undefined) {
       list.remove(key);
     } else {
-      return list.put(event.object);
+      yield* list.put(event.object);
     }
-    return noSteps;
   }
 
   /**
    * Applies an event if it is new: a watch that was opened while another one ran repeats its
    * events, and an object must not return to an older state, even for a moment.
    */
-  #takeNews({ type, object }: WatchEvent): Steps<undefined> {
+  *#takeNews({ type, object }: WatchEvent): Generator<undefined, void> {
     const { delivery } = this.#parts;
     const resourceVersion = resourceVersionOf(object);
-    if (!isNewer(resourceVersion, this.#resourceVersion)) return noSteps;
-    const key = type === 'BOOKMARK' ? undefined : (delivery.keyOf(object) ?? '');
-    if (key !== undefined) this.#comparison.changes(key);
-    const isPut = key !== undefined && type !== 'DELETED';
-    return after(isPut ? delivery.decode(object) : noSteps, (deliver) => {
-      if (deliver !== undefined) deliver();
-      else if (key !== undefined) delivery.remove(key);
-      if (resourceVersion !== '') this.#resourceVersion = resourceVersion;
-      this.#goesWell();
-      return noSteps;
-    });
+    if (!isNewer(resourceVersion, this.#resourceVersion)) return;
+    if (type !== 'BOOKMARK') this.#comparison.changes(delivery.keyOf(object) ?? '');
+    if (type === 'DELETED') delivery.remove(delivery.keyOf(object) ?? '');
+    else if (type !== 'BOOKMARK') (yield* delivery.decode(object))();
+    if (resourceVersion !== '') this.#resourceVersion = resourceVersion;
+    this.#goesWell();
   }
 
   /** Throws for an ERROR event. After any but "too many requests" the watch can't be resumed. */

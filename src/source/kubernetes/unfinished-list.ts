@@ -1,4 +1,3 @@
-import { after, noSteps, type Steps } from '../../state/steps.ts';
 import type { ListMethod } from '../source.ts';
 import type { ObjectDelivery } from './delivery.ts';
 
@@ -19,14 +18,8 @@ export class UnfinishedList {
     this.restart();
   }
 
-  put(raw: unknown): Steps<undefined> {
-    return after(this.#delivery.decode(raw), (deliver) => {
-      this.#put(deliver);
-      return noSteps;
-    });
-  }
-
-  #put(deliver: () => string | undefined): void {
+  *put(raw: unknown): Generator<undefined, void> {
+    const deliver = yield* this.#delivery.decode(raw);
     const before = this.#size;
     const key = deliver();
     const isKept = key !== undefined && this.#delivery.has(key);

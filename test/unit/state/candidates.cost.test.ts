@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import type { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { CandidateIndex } from '../../../src/state/candidates.ts';
 import { dealInSteps } from '../../../src/state/deal.ts';
-import { finish, type Steps } from '../../../src/state/steps.ts';
+import { finish } from '../../../src/state/steps.ts';
 import type { ServicePort } from '../../../src/state/types.ts';
 import { column, slice, slicePort } from './build.ts';
 import { stepsTaken } from './steps-taken.ts';
@@ -35,7 +35,7 @@ function indexOf(count: number): CandidateIndex {
 }
 
 /** The most that one step does. */
-function longestStep(steps: Steps<unknown>): number {
+function longestStep(steps: Generator<undefined, unknown>): number {
   let longest = 0;
   for (let isDone = false; !isDone; ) {
     longest = Math.max(

@@ -39,12 +39,6 @@ async function started(): Promise<World<SlowKernel>> {
   return world;
 }
 
-function hooked(): BatchSize {
-  const size = new BatchSize(1024 * 1024);
-  size.hooked();
-  return size;
-}
-
 /** The times of all batches until `totalKiB` are in force. Each KiB takes a millisecond. */
 function timesOf(size: BatchSize, totalKiB: number, least: number): number[] {
   const found: number[] = [];
@@ -89,7 +83,7 @@ describe('the size of batches', () => {
   });
 
   it.each([100, 250])('is not so small that most time goes to the %i ms of each', (leastMs) => {
-    const size = hooked();
+    const size = new BatchSize(1024 * 1024);
     // Batches of 32 KiB would take 42 and 90 s.
     const long = timesOf(size, 10_240, leastMs);
     const sumMs = long.reduce((sum, tookMs) => sum + tookMs, 0);
@@ -98,17 +92,8 @@ describe('the size of batches', () => {
     expect(timesOf(size, 10_240, 0).at(-1)).toBeLessThan(45);
   });
 
-  it('lets batches take 80 ms until packets meet what is written, and 25 from then on', () => {
-    const size = new BatchSize(1024 * 1024);
-    const unhooked = timesOf(size, 10_240, 0);
-    expect(unhooked.at(-1)).toBeGreaterThan(78);
-    expect(Math.max(...unhooked.slice(2))).toBeLessThan(105);
-    size.hooked();
-    expect(Math.max(...timesOf(size, 10_240, 0))).toBeLessThan(45);
-  });
-
   it('does not take the time of one that waits for another program for what each takes', () => {
-    const size = hooked();
+    const size = new BatchSize(1024 * 1024);
     size.committed(200, 20_000);
     expect(Math.max(...timesOf(size, 1024, 0))).toBeLessThan(45);
     for (let i = 0; i < 500; i += 1) size.committed(200, i % 50 === 0 ? 2000 : 2);

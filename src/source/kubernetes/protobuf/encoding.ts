@@ -1,4 +1,3 @@
-import { after, caught, done, type Steps } from '../../../state/steps.ts';
 import { type RawObject, show } from '../../decode/field-reader.ts';
 import { type DecodeContext, kindOf } from '../../decode.ts';
 import type { Watched } from '../../source.ts';
@@ -32,29 +31,26 @@ export function protobuf(
   };
 }
 
-function readEvent(
+function* readEvent(
   bytes: Buffer,
   resource: Watched,
   objects: ObjectReader,
   strings: StringCache,
-): Steps<WatchEvent> {
-  const read = (): Steps<WatchEvent> => {
+): Generator<undefined, WatchEvent> {
+  try {
     const reader = new WireReader(bytes, strings);
     const given = textOf(reader, eventFields.type);
     const type = watchEventTypes.find((known) => known === given);
     const hasObject = goInto(reader, eventFields.object) && goInto(reader, eventFields.raw);
     if (type === undefined || !hasObject) throw new Error('it has no type or no object');
     const kind = unwrap(reader);
-    if (kind === kindOf[resource]) {
-      return after(objects.read(reader), (object) => done({ type, object }));
-    }
-    if (type === 'ERROR') return done({ type, object: readMessage(reader, status) });
+    if (kind === kindOf[resource]) return { type, object: yield* objects.read(reader) };
+    if (type === 'ERROR') return { type, object: readMessage(reader, status) };
     throw new Error(`its object is of kind ${show(kind)}`);
-  };
-  return caught(read, (error) => {
+  } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     throw new StreamError('garbage', `invalid watch event: ${why}`);
-  });
+  }
 }
 
 /** Reads a Status in its envelope; undefined if the body is not one. */

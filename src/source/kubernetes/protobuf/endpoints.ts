@@ -1,5 +1,4 @@
 import { readIPv4 } from '../../../net/address.ts';
-import { after, done, type Steps } from '../../../state/steps.ts';
 import {
   type Columns,
   ColumnWriter,
@@ -8,7 +7,7 @@ import {
   noNames,
   podHash,
 } from '../../decode/endpoint-columns.ts';
-import { eachEntry, entriesMax } from '../../decode/entries.ts';
+import { endsStep, entriesMax } from '../../decode/entries.ts';
 import { WireError, type WireReader } from './wire.ts';
 
 /** The tag of a field: its number, and its wire type in the low three bits. */
@@ -32,23 +31,23 @@ const tags = {
  * Reads endpoints directly into columns, in steps: a full list has 240,000. Undefined if one of
  * them is unusual: then they are decoded one by one, which reports problems.
  */
-export function readColumns(
+export function* readColumns(
   reader: WireReader,
   positions: readonly number[],
   context: EndpointContext,
-): Steps<Columns | undefined> {
+): Generator<undefined, Columns | undefined> {
   const writer = new ColumnWriter(context, positions.length);
   const endpoint = new EndpointReader(reader, context);
-  let isUsual = true;
-  const read = eachEntry(positions, (at, i) => {
-    reader.at = at;
+  for (let i = 0; i < positions.length; i += 1) {
+    if (endsStep(i)) yield;
+    reader.at = positions[i]!;
     try {
-      isUsual &&= endpoint.read(writer);
+      if (!endpoint.read(writer)) return undefined;
     } catch (error) {
       throw error instanceof WireError ? error.within(`endpoints[${i}]`) : error;
     }
-  });
-  return after(read, () => done(isUsual ? writer.columns() : undefined));
+  }
+  return writer.columns();
 }
 
 class EndpointReader {

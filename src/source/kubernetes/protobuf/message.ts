@@ -1,5 +1,4 @@
-import type { Steps } from '../../../state/steps.ts';
-import { readEntries } from '../../decode/entries.ts';
+import { endsStep } from '../../decode/entries.ts';
 import { WireError, type WireReader } from './wire.ts';
 
 /** The fields of a message, by name, as in JSON. */
@@ -195,20 +194,23 @@ export function readNested(reader: WireReader, fields: Message): Found {
 }
 
 /** Reads the messages at these positions, in steps. Throws a WireError within `name`. */
-export function messagesAt(
+export function* messagesAt(
   reader: WireReader,
   positions: readonly number[],
   name: string,
   fields: Message,
-): Steps<Found[]> {
-  return readEntries(positions, (at) => {
-    reader.at = at;
+): Generator<undefined, Found[]> {
+  const found: Found[] = [];
+  for (let i = 0; i < positions.length; i += 1) {
+    if (endsStep(i)) yield;
+    reader.at = positions[i]!;
     try {
-      return readNested(reader, fields);
+      found.push(readNested(reader, fields));
     } catch (error) {
       throw error instanceof WireError ? error.within(name) : error;
     }
-  });
+  }
+  return found;
 }
 
 /**

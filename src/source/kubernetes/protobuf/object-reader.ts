@@ -1,4 +1,3 @@
-import { after, caught, done, noSteps, type Steps } from '../../../state/steps.ts';
 import { ReadEndpoints } from '../../decode/endpoint-columns.ts';
 import { entriesMax } from '../../decode/entries.ts';
 import type { RawObject } from '../../decode/field-reader.ts';
@@ -30,48 +29,41 @@ export class ObjectReader {
    * Reads an object, from the reader's index to its end, in steps. Throws a one-line Error, with
    * object and field if these are known.
    */
-  read(reader: WireReader): Steps<RawObject> {
+  *read(reader: WireReader): Generator<undefined, RawObject> {
     const { at, end } = reader;
-    const read = (): Steps<RawObject> => {
+    try {
       const found = readMessage(reader, objects[this.#resource]);
       reader.end = end;
-      return after(this.#readLists(reader, end, found), () => done(found));
-    };
-    return caught(read, (error) => {
+      if (this.#resource === 'services') {
+        yield* replacePorts(reader, found.spec, 'spec.ports', servicePort);
+      } else if (this.#resource === 'endpointslices') {
+        yield* replacePorts(reader, found, 'ports', endpointPort);
+        yield* this.#readEndpoints(reader, end, found);
+      }
+      return found;
+    } catch (error) {
       if (!(error instanceof WireError)) throw error;
       reader.at = at;
       reader.end = end;
       const field = error.path === '' ? '' : `${error.path}: `;
       throw new Error(`${this.#describe(reader)}: ${field}${error.message}`);
-    });
-  }
-
-  /** Replaces the positions of ports and endpoints by what is there. */
-  #readLists(reader: WireReader, end: number, found: Found): Steps<undefined> {
-    if (this.#resource === 'services') {
-      return replacePorts(reader, found.spec, 'spec.ports', servicePort);
     }
-    if (this.#resource !== 'endpointslices') return noSteps;
-    const ports = replacePorts(reader, found, 'ports', endpointPort);
-    return after(ports, () => this.#readEndpoints(reader, end, found));
   }
 
-  #readEndpoints(reader: WireReader, end: number, found: Found): Steps<undefined> {
+  /** Replaces the positions of endpoints by the endpoints. */
+  *#readEndpoints(reader: WireReader, end: number, found: Found): Generator<undefined, void> {
     const { endpoints: positions, addressType } = found;
-    if (!Array.isArray(positions)) return noSteps;
+    if (!Array.isArray(positions)) return;
     const isUsual = positions.length <= entriesMax.endpoints;
     const family = addressType === 'IPv4' || addressType === 'IPv6' ? addressType : undefined;
     const columns =
       isUsual && family
-        ? readColumns(reader, positions, { ...this.#context, family })
-        : done(undefined);
-    const endpoints = after(columns, (read): Steps<unknown> => {
-      reader.end = end;
-      return read
-        ? done(new ReadEndpoints(read))
-        : messagesAt(reader, positions, 'endpoints', endpoint);
-    });
-    return set(found, 'endpoints', endpoints);
+        ? yield* readColumns(reader, positions, { ...this.#context, family })
+        : undefined;
+    reader.end = end;
+    found.endpoints = columns
+      ? new ReadEndpoints(columns)
+      : yield* messagesAt(reader, positions, 'endpoints', endpoint);
   }
 
   /**
@@ -91,21 +83,14 @@ export class ObjectReader {
 }
 
 /** Replaces the positions of ports by the ports. */
-function replacePorts(
+function* replacePorts(
   reader: WireReader,
   found: unknown,
   path: string,
   port: Message,
-): Steps<undefined> {
+): Generator<undefined, void> {
   const parent = found as Found | undefined;
-  if (!Array.isArray(parent?.ports)) return noSteps;
-  return set(parent, 'ports', messagesAt(reader, parent.ports, path, port));
-}
-
-/** Sets a field to what the steps result in. */
-function set(found: Found, field: string, steps: Steps<unknown>): Steps<undefined> {
-  return after(steps, (value) => {
-    found[field] = value;
-    return noSteps;
-  });
+  if (Array.isArray(parent?.ports)) {
+    parent.ports = yield* messagesAt(reader, parent.ports, path, port);
+  }
 }

@@ -492,9 +492,9 @@ describe('serviceInSteps', () => {
     expect(problems).toEqual([
       'Service shop/web | metadata.labels | must be an object, is "none"',
       'Service shop/web | metadata.creationTimestamp | is not a time: "then"',
-      'Service shop/web | spec.sessionAffinityConfig | must be an object, is []',
       'Service shop/web | spec.externalIPs | must be a list, is "x"',
       'Service shop/web | status | must be an object, is []',
+      'Service shop/web | spec.sessionAffinityConfig | must be an object, is []',
       'Service shop/web | spec.ports | must be a list, is {}',
     ]);
   });

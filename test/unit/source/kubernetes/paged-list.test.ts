@@ -4,7 +4,6 @@ import type { Query } from '../../../../src/source/kubernetes/client.ts';
 import { json } from '../../../../src/source/kubernetes/encoding.ts';
 import { readList } from '../../../../src/source/kubernetes/paged-list.ts';
 import { defaultTiming } from '../../../../src/source/kubernetes/timing.ts';
-import { noSteps } from '../../../../src/state/steps.ts';
 import { Pacer } from '../../../../src/time/pacer.ts';
 
 /** The list in which the server answers each request with these pieces. */
@@ -17,7 +16,7 @@ function list(pieces: () => Iterable<string>, maxMs: number): Promise<string> {
   };
   const ignore = (): void => {};
   return readList(
-    { open, begin: ignore, item: () => noSteps, unreadable: ignore },
+    { open, begin: ignore, item: () => [], unreadable: ignore },
     {
       encodings: { json, protobuf: json },
       objectBytesMax: 1000,
