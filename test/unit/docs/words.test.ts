@@ -12,7 +12,7 @@ const usual = 1700;
 const total = 85_524;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
-  'bench/README.md': 2715,
+  'bench/README.md': 2732,
   'docs/api.md': 3176,
   'docs/balancing.md': 1825,
   'docs/configuration.md': 2988,
