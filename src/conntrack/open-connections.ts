@@ -64,7 +64,8 @@ export class OpenConnections {
       return;
     }
     const { key } = (previous ?? next)!;
-    for (const map of [this.#followed, this.#mean, this.placed]) map.delete(key);
+    if (!this.#followed.delete(key)) return;
+    for (const map of [this.#mean, this.placed]) map.delete(key);
   }
 
   begin(): void {

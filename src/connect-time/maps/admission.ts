@@ -40,6 +40,8 @@ export class Admission {
   readonly #left = new Set<string>();
   /** Keys of Forwardings whose elements in the kernel may not be the desired ones. */
   readonly #unsettled = new Set<string>();
+  /** Services left to the rules that may fit once elements that leave have left. */
+  readonly #hopeful = new Set<Entry>();
   /**
    * External addresses of Forwardings that the maps do not have, by key. Where such an address is
    * one of this node, programs must not find a node port in the place of the frontend.
@@ -88,6 +90,7 @@ export class Admission {
     if (!entry.isIn) {
       this.#cover(key, next);
       if (this.#mayEnter(entry)) this.#enter(entry);
+      else if (this.#unsettled.size > 0) this.#hopeful.add(entry);
     } else if (this.#room.fits(entry.service, size, entry.size)) this.#desire(key, next);
     else this.#leave(entry);
     if (entry.forwardings.size === 0) this.#forget(entry);
@@ -110,6 +113,10 @@ export class Admission {
       }
       if (isSettled) this.#unsettled.delete(key);
     }
+    for (const entry of this.#hopeful) {
+      if (!entry.isIn && entry.forwardings.size > 0 && this.#mayEnter(entry)) this.#enter(entry);
+    }
+    this.#hopeful.clear();
   }
 
   /** The kernel has no room or no memory, whichever Service came last: half of them must leave. */
