@@ -62,7 +62,7 @@ export class ConnectTimeMaps implements MapView {
   #uncovered: Environment;
   #isListed = false;
   /** Resolves when Services that were left to the rules have been tried again. */
-  #readmission: Promise<void> | undefined;
+  #retry: Promise<void> | undefined;
   /** Called when a sync is done. */
   #ended: () => void = () => {};
 
@@ -173,7 +173,7 @@ export class ConnectTimeMaps implements MapView {
       if (!(await ended.wait(lastMaxMs))) break;
     }
     this.#abort.abort();
-    await this.#readmission;
+    await this.#retry;
     await this.#lease.stop();
   }
 
@@ -195,17 +195,18 @@ export class ConnectTimeMaps implements MapView {
   /** The kernel's maps were read completely. */
   #settled(): void {
     this.#admission.settled(this.#sync.inForce);
-    this.#wake();
-    this.#report();
+    this.#retryLeft();
   }
 
-  async #readmit(): Promise<void> {
+  /** Services that come while others are tried are tried then, too. */
+  #retryLeft(): void {
     const { clock, settings } = this.#options;
-    const { signal } = this.#abort;
-    await this.#admission.compared(new Pacer(clock, settings.sliceMs).pause, signal);
-    if (signal.aborted) return;
-    this.#wake();
-    this.#report();
+    const { pause } = new Pacer(clock, settings.sliceMs);
+    this.#retry ??= this.#admission.retry(pause, this.#abort.signal).then(() => {
+      this.#retry = undefined;
+      this.#wake();
+      this.#report();
+    });
   }
 
   #report(): void {
@@ -221,8 +222,10 @@ export class ConnectTimeMaps implements MapView {
     this.#options.observer({ kind: 'connect-time', family, of: event });
     this.#lease.observe(event);
     if (event.kind === 'failed' && event.failures.some(isOfRoom)) this.#admission.refused();
-    else if (event.kind === 'audited') this.#readmission = this.#readmit();
-    else if (event.kind !== 'done') return;
+    else if (event.kind === 'audited') {
+      this.#admission.compared();
+      this.#retryLeft();
+    } else if (event.kind !== 'done') return;
     if (event.kind !== 'audited') this.#ended();
     this.#wake();
     this.#report();

@@ -1,7 +1,8 @@
 /**
  * Decides which Services are in the maps. The maps have a fixed size. A Service that fits is in
  * them with all its ports. Rules alone handle any other, as they are complete without the maps. It
- * is tried again when it changes, and after each comparison of the maps with the kernel.
+ * is tried again when it changes, when elements that left then have left, and after each comparison
+ * of the maps with the kernel.
  */
 
 import type { Address } from '../../net/address.ts';
@@ -40,8 +41,8 @@ export class Admission {
   readonly #left = new Set<string>();
   /** Keys of Forwardings whose elements in the kernel may not be the desired ones. */
   readonly #unsettled = new Set<string>();
-  /** Services left to the rules that may fit once elements that leave have left. */
-  readonly #hopeful = new Set<Entry>();
+  /** Services left to the rules that are tried again. */
+  readonly #retried = new Set<string>();
   /**
    * External addresses of Forwardings that the maps do not have, by key. Where such an address is
    * one of this node, programs must not find a node port in the place of the frontend.
@@ -90,7 +91,8 @@ export class Admission {
     if (!entry.isIn) {
       this.#cover(key, next);
       if (this.#mayEnter(entry)) this.#enter(entry);
-      else if (this.#unsettled.size > 0) this.#hopeful.add(entry);
+      // It may fit once elements that leave have left.
+      else if (this.#unsettled.size > 0) this.#retried.add(entry.service);
     } else if (this.#room.fits(entry.service, size, entry.size)) this.#desire(key, next);
     else this.#leave(entry);
     if (entry.forwardings.size === 0) this.#forget(entry);
@@ -113,10 +115,6 @@ export class Admission {
       }
       if (isSettled) this.#unsettled.delete(key);
     }
-    for (const entry of this.#hopeful) {
-      if (!entry.isIn && entry.forwardings.size > 0 && this.#mayEnter(entry)) this.#enter(entry);
-    }
-    this.#hopeful.clear();
   }
 
   /** The kernel has no room or no memory, whichever Service came last: half of them must leave. */
@@ -128,15 +126,20 @@ export class Admission {
     }
   }
 
-  /**
-   * The maps were compared with the kernel, which refused nothing since the comparison before.
-   * Services that were left to the rules, and fit now, get into the maps. Resolves when all were
-   * tried, or when the signal has aborted.
-   */
-  async compared(pause: Pause, signal: AbortSignal): Promise<void> {
+  /** The maps were compared with the kernel, which refused nothing since the comparison before. */
+  compared(): void {
     this.#room.double();
-    for (const service of [...this.#left]) {
+    for (const service of this.#left) this.#retried.add(service);
+  }
+
+  /**
+   * Services that were left to the rules, and fit now, get into the maps: after `settled` and
+   * `compared`. Resolves when all were tried, or when the signal has aborted.
+   */
+  async retry(pause: Pause, signal: AbortSignal): Promise<void> {
+    for (const service of this.#retried) {
       if (signal.aborted) return;
+      this.#retried.delete(service);
       const entry = this.#services.get(service);
       if (entry?.isIn === false && this.#mayEnter(entry)) this.#enter(entry);
       // Each may take milliseconds: see `ofServiceMax`.

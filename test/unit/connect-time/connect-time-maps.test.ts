@@ -197,6 +197,26 @@ describe('a Service that does not fit', () => {
     expect(elements().endpoints4).toHaveLength(9 + 4 + 1);
   });
 
+  it('is tried again once when elements that left during its change have left', async () => {
+    await want('a/zero', 36);
+    await want('b/one', 32);
+    await want('c/two', 15);
+    await want('d/three', 3);
+    change('d/three', undefined);
+    change('c/two', sized('c/two', 14));
+    await settle();
+    expect(held()).toEqual(['a/zero', 'b/one']);
+    change('b/one', undefined);
+    await settle();
+    expect(held()).toEqual(['a/zero']);
+    await want('b/one', 32);
+    change('b/one', undefined);
+    change('c/two', sized('c/two', 13));
+    await settle();
+    expect(held()).toEqual(['a/zero', 'c/two']);
+    expect(left()).toContainEqual(expect.objectContaining({ service: 'c/two', isLeft: false }));
+  });
+
   it('is not tried again once the maps are stopped', async () => {
     const { room } = placement;
     const admission = new Admission({ room, setting, desire: () => {} });
@@ -208,7 +228,8 @@ describe('a Service that does not fit', () => {
     expect(admission.use.left).toBe(3);
     const stop = new AbortController();
     const pause = (): undefined => void stop.abort();
-    await admission.compared(pause, stop.signal);
+    admission.compared();
+    await admission.retry(pause, stop.signal);
     expect(admission.use.left).toBe(2);
   });
 
