@@ -28,7 +28,8 @@ async function connectionsTo(
   protocol: Protocol = 'TCP',
 ): Promise<number> {
   const destination = { address: to === undefined ? undefined : address(to).bytes, port };
-  const request = { family: 'IPv4', protocol, state: 'any', zone: 0, destination } as const;
+  const family = to?.includes('::') ? 'IPv6' : 'IPv4';
+  const request = { family, protocol, state: 'any', zone: 0, destination } as const;
   return (await recent.dump(request)).entries.length;
 }
 
@@ -79,5 +80,15 @@ describe('recent dumps', () => {
     expect(await connectionsTo(undefined, 80)).toBe(2);
     count = 4097;
     expect(await connectionsTo('10.96.0.2')).toBe(2);
+  });
+
+  it('are kept of as many entries of IPv6', async () => {
+    count = 4096;
+    const connect = (port: number) =>
+      conntrack.add({ protocol: 'TCP', from: `[fd00::9]:${port}`, to: '[fd00:96::1]:80' });
+    for (let port = 1; port <= count; port += 1) connect(port);
+    expect(await connectionsTo('fd00:96::1')).toBe(count);
+    connect(count + 1);
+    expect(await connectionsTo('fd00:96::1')).toBe(count);
   });
 });
