@@ -43,6 +43,15 @@ class Group<T extends Waiting> {
     this.size += 1;
   }
 
+  /** Puts one before the others: it was taken last. */
+  unshift(one: T): void {
+    if (this.#first > 0) this.#first -= 1;
+    else this.#entries.unshift(one);
+    this.#entries[this.#first] = one;
+    one.group = this.number;
+    this.size += 1;
+  }
+
   /** Takes the next one: it may be pushed again. */
   take(): void {
     const one = this.next;
@@ -74,6 +83,8 @@ export class CostGroups<T extends Waiting> {
   #size = 0;
   /** What the group that had the last turn had spent before it. */
   #spent = 0;
+  /** Its number. */
+  #last = 0;
 
   get size(): number {
     return this.#size;
@@ -85,6 +96,19 @@ export class CostGroups<T extends Waiting> {
     // A group saves nothing while it is empty.
     if (group.size === 0) group.spent = Math.max(group.spent, this.#spent);
     group.push(one);
+    this.#size += 1;
+  }
+
+  /**
+   * Adds the one that was taken last, whose turn has not finished it. It is before the others of its
+   * group: with turns for each, many would be in memory half done, and none would be finished. In
+   * another group it is the last, so that new ones do not hold up all that wait there.
+   */
+  addAgain(one: T): void {
+    const number = groupOf(one.cost);
+    const group = this.#groups[number]!;
+    if (number !== this.#last || group.size === 0) return this.add(one);
+    group.unshift(one);
     this.#size += 1;
   }
 
@@ -114,6 +138,7 @@ export class CostGroups<T extends Waiting> {
   take(groups = groupsMax): (cost: number) => void {
     const group = this.#nextGroup(groups)!;
     this.#spent = group.spent;
+    this.#last = group.number;
     group.take();
     this.#size -= 1;
     return (cost) => {

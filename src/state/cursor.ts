@@ -34,6 +34,11 @@ export class Cursor<T extends Pending> {
     if (one.group === undefined) this.#ready.add(one);
   }
 
+  /** The turn of the one that was taken last has not finished it. */
+  continueLater(one: T): void {
+    if (one.group === undefined) this.#ready.addAgain(one);
+  }
+
   releaseAll(): void {
     for (const one of this.#pending.values()) this.release(one);
   }

@@ -106,6 +106,6 @@ export class Refresher {
       return;
     }
     one.cost = Math.max(one.cost, one.stepsTaken);
-    state.changed.release(one);
+    state.changed.continueLater(one);
   }
 }

@@ -66,9 +66,9 @@ describe('turns of what costs much and what costs little', () => {
     );
   });
 
-  it('those of one group take turns in their order, also when some leave or grow', () => {
+  it('those of one group take turns in their order, also when some leave, grow or continue', () => {
     const step = fc.record({
-      does: fc.constantFrom('add', 'take', 'take again', 'remove', 'grow'),
+      does: fc.constantFrom('add', 'take', 'take again', 'take and continue', 'remove', 'grow'),
       at: fc.nat(10),
       cost: fc.integer({ min: 1, max: 300 }),
     });
@@ -93,6 +93,13 @@ describe('turns of what costs much and what costs little', () => {
             if (chosen.group !== group) {
               waiting = [...waiting.filter((one) => one !== chosen), chosen];
             }
+          } else if (next !== undefined && does === 'take and continue') {
+            const { group } = next;
+            groups.take()(next.turn);
+            next.cost += at;
+            groups.addAgain(next);
+            const others = waiting.filter((one) => one !== next);
+            waiting = next.group === group ? [next, ...others] : [...others, next];
           } else if (next !== undefined && does.startsWith('take')) {
             turnOf(groups, does === 'take again');
             waiting = waiting.filter((one) => one !== next);

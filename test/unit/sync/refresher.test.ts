@@ -98,6 +98,22 @@ describe('resolving Services', () => {
     expect(await timeOf()).toBeLessThan(5);
   });
 
+  it('finishes a long one before it begins the next that is known to take as long', async () => {
+    const rig = new Rig(() => 1000);
+    const large = Array.from({ length: 20 }, (_, i) => `large-${i}`);
+    for (const round of [1, 2]) {
+      for (const name of large) rig.change(name);
+      if (round === 1) await rig.finish();
+    }
+    rig.over.length = 0;
+    rig.steps.length = 0;
+    while (rig.over.length < 2) {
+      rig.refresher.work(rig.pacer);
+      await rig.pacer.rest();
+    }
+    expect(new Set(rig.steps).size).toBeLessThan(4);
+  });
+
   it('gives a Service a full turn as soon as it is short again', async () => {
     let steps = 100;
     const rig = new Rig((name) => (name === 'large' ? steps : 3));
@@ -161,8 +177,9 @@ describe('resolving Services', () => {
     for (const name of ['a', 'b']) rig.change(name);
     await rig.finish();
     const turns = [...rig.steps.join('').matchAll(/a+|b+/g)].map(([{ length }]) => length);
-    // Half a slice is 8 steps. Of those that are new, the clock is not asked before the fourth.
-    expect(turns).toEqual([12, 4, 16, 8, 8, 8, 8, 8, 6, 22]);
+    // Half a slice is 8 steps. Of those that are new, the clock is not asked before the fourth. From
+    // 16 steps on both are known to take long, and `a` is finished first.
+    expect(turns).toEqual([12, 4, 16, 8, 8, 8, 14, 30]);
   });
 
   it('ends a turn after one long step', async () => {
