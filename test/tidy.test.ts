@@ -201,7 +201,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/ask': 1725,
   'src/cli': 5464,
   'src/config': 4516,
-  'src/connect-time': 2964,
+  'src/connect-time': 2970,
   'src/connection-limits': 1108,
   'src/conntrack': 1379,
   'src/failure-detection': 1555,
@@ -213,12 +213,12 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/serve': 14_819,
   'src/service-bytes': 177,
   'src/source': 8660,
-  'src/state': 6565,
+  'src/state': 6597,
   'src/sync': 4658,
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 118_131,
+  test: 118_187,
 };
 
 describe('budgets', () => {

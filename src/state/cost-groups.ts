@@ -100,16 +100,18 @@ export class CostGroups<T extends Waiting> {
   }
 
   /**
-   * Adds the one that was taken last, whose turn has not finished it. It is before the others of its
-   * group: with turns for each, many would be in memory half done, and none would be finished. In
-   * another group it is the last, so that new ones do not hold up all that wait there.
+   * Adds the one that was taken last, whose turn has not finished it. It is before the others of
+   * its group: with turns for each, many would be in memory half done, and none would be finished.
+   * In another group it is the last, so that new ones do not hold up all that wait there.
    */
   addAgain(one: T): void {
     const number = groupOf(one.cost);
     const group = this.#groups[number]!;
-    if (number !== this.#last || group.size === 0) return this.add(one);
-    group.unshift(one);
-    this.#size += 1;
+    if (number !== this.#last || group.size === 0) this.add(one);
+    else {
+      group.unshift(one);
+      this.#size += 1;
+    }
   }
 
   /** Removes one for good. */

@@ -177,8 +177,8 @@ describe('resolving Services', () => {
     for (const name of ['a', 'b']) rig.change(name);
     await rig.finish();
     const turns = [...rig.steps.join('').matchAll(/a+|b+/g)].map(([{ length }]) => length);
-    // Half a slice is 8 steps. Of those that are new, the clock is not asked before the fourth. From
-    // 16 steps on both are known to take long, and `a` is finished first.
+    // Half a slice is 8 steps. Of those that are new, the clock is not asked before the fourth.
+    // From 16 steps on both are known to take long, and `a` is finished first.
     expect(turns).toEqual([12, 4, 16, 8, 8, 8, 14, 30]);
   });
 
