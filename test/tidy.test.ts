@@ -212,7 +212,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/net': 1445,
   'src/serve': 14_819,
   'src/service-bytes': 177,
-  'src/source': 8660,
+  'src/source': 8665,
   'src/state': 6597,
   'src/sync': 4658,
   'src/takeover': 1307,

@@ -207,7 +207,8 @@ export class Reflector {
     const options = { encodings, objectBytesMax: timing.objectBytesMax, pacer };
     const { isMute } = this.#flow;
     const lostAtMs = await this.#probe.finds(position, isMute, open, options, signal);
-    if (lostAtMs === undefined) return false;
+    if (lostAtMs === 'unknown') this.#flow.doubted();
+    if (typeof lostAtMs !== 'number') return false;
     this.#status.report(wentBack);
     this.#resourceVersion = undefined;
     this.#parts.wentBack?.(lostAtMs);

@@ -2,7 +2,7 @@ import { requestBackoff } from '../../time/backoff.ts';
 import { pause } from '../../time/clock.ts';
 import type { ApiStream } from './api-stream.ts';
 import type { Query } from './client.ts';
-import { isAbsence, retryAfterMs } from './errors.ts';
+import { ApiError, retryAfterMs } from './errors.ts';
 import { type PageOptions, readVersion } from './paged-list.ts';
 import type { ReflectorTiming } from './timing.ts';
 
@@ -34,9 +34,9 @@ export class RollbackProbe {
   }
 
   /**
-   * When the server was lost, if its version is before `position`; undefined: it is not. Sends a
-   * request only if there is a reason. Rejects only if the server asks us to wait: the next watch
-   * shows other errors.
+   * When the server was lost, if its version is before `position`; undefined: it is not; `unknown`:
+   * it does not say. Sends a request only if there is a reason. Rejects only if the server asks us
+   * to wait: the next watch shows other errors.
    */
   async finds(
     position: string,
@@ -44,7 +44,7 @@ export class RollbackProbe {
     open: Open,
     options: PageOptions,
     signal: AbortSignal,
-  ): Promise<number | undefined> {
+  ): Promise<number | 'unknown' | undefined> {
     const nowMs = performance.now();
     const isDue = isMute && nowMs - this.#probedAtMs > this.#timing.probeMs;
     if (!isDue && this.#lostAtMs === undefined) return undefined;
@@ -60,9 +60,8 @@ export class RollbackProbe {
         return isOlder(version, position) ? lostAtMs : undefined;
       } catch (error) {
         if (retryAfterMs(error) > 0) throw error;
-        // A starting server may not answer: then it is asked again before the next watch. For a
-        // moment, it refuses all requests until it has loaded the roles.
-        if (!isAbsence(error) || attempt === attemptsMax) return undefined;
+        // A starting server refuses requests, or does not answer, until it has loaded the roles.
+        if (!(error instanceof ApiError) || attempt === attemptsMax) return 'unknown';
         await pause(backoff.failed(), limit);
       }
     }

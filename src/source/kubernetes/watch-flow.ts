@@ -67,6 +67,11 @@ export class WatchFlow {
     this.#state = 'live';
   }
 
+  /** The next watch may be for a future version. */
+  doubted(): void {
+    this.#state = 'buffered';
+  }
+
   /** The watch ended normally. */
   ended(): void {
     const nowMs = performance.now();

@@ -112,9 +112,9 @@ describe.each([
 });
 
 describe('a server that was set back is noticed', () => {
-  it('although it does not say its version at first', async () => {
+  it('soon, although it does not say its version at first', async () => {
     const server = await startServer();
-    const timing = { probeMaxMs: 100, idleTimeoutMs: 1500 };
+    const timing = { probeMaxMs: 100, idleTimeoutMs: 600_000, bufferedWatchSeconds: 1 };
     const { converged, restore } = await lose(server, timing);
     const { port } = server;
     await server.close();
