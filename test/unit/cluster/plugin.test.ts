@@ -428,6 +428,8 @@ describe('kubectl fairlead bundle with a process that hangs', () => {
       1,
       'x.tar.gz: 2 of 2 nodes answered\nThe process did not answer on: a\n',
     ]);
+    const silent = await new PaperCluster().node('c', '', 'Pending').ask('bundle');
+    expect([silent.code, silent.stderr]).toEqual([3, 'Error: its pod is Pending\n']);
   });
 });
 
