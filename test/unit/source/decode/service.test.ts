@@ -417,6 +417,12 @@ describe('serviceInSteps', () => {
     expect(port({ type: 'LoadBalancer', externalTrafficPolicy: 'Local' })).toBe(30_100);
     expect(port({ type: 'LoadBalancer', externalTrafficPolicy: 'Cluster' })).toBe(0);
     expect(port({ type: 'NodePort', externalTrafficPolicy: 'Local' })).toBe(0);
+    const balanced = { type: 'LoadBalancer', externalTrafficPolicy: 'Local' };
+    const { problems, record } = decode(service({ spec: balanced }));
+    expect(record?.healthCheckNodePort).toBe(0);
+    expect(problems).toEqual([
+      'Service shop/web | spec.healthCheckNodePort | is missing: load balancers cannot ask for health',
+    ]);
   });
 
   it('uses three hours for ClientIP affinity without a time, or with an invalid one', () => {
