@@ -15,9 +15,11 @@ export async function turnsUntil(holds: () => boolean | Promise<boolean>): Promi
   while (!isOver && !(await holds())) await new Promise((resolve) => setImmediate(resolve));
 }
 
+type Fake = NonNullable<NonNullable<Parameters<typeof vi.useFakeTimers>[0]>['toFake']>[number];
+
 /** Timers, and limits of signals that abort, come by `vi.advanceTimersByTimeAsync` alone. */
-export function fakeTimeouts(): void {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+export function fakeTimeouts(...more: readonly Fake[]): void {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', ...more] });
   const after = globalThis.setTimeout;
   const timeout = vi.spyOn(AbortSignal, 'timeout').mockImplementation((ms) => {
     const controller = new AbortController();

@@ -9,14 +9,7 @@ import { resources } from '../../../../src/state/change.ts';
 import { createAuthority } from '../../../fake/api-server-certificate.ts';
 import { until } from '../../until.ts';
 import { startProxy } from './proxy.ts';
-import {
-  change,
-  hasty,
-  startCluster,
-  startServer,
-  startSource,
-  temporaryDirectory,
-} from './setup.ts';
+import { change, startCluster, startServer, startSource, temporaryDirectory } from './setup.ts';
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
@@ -255,24 +248,6 @@ describe('access to the API server', () => {
     });
     // No server has refused a stream, so streams are still tried first.
     expect(server.count('services', 'list')).toBe(0);
-  });
-
-  it('waits only a short time for a server before the first list', async () => {
-    const server = await startCluster(2);
-    const { port } = server;
-    await server.close();
-    // To wait as long as this would be seen.
-    const longMs = 1_000_000;
-    const backoff = { backoffBaseMs: longMs, backoffMaxMs: longMs, backoffFirstMaxMs: 50 };
-    const timing = { ...hasty, ...backoff };
-    let attempts = 0;
-    const observer = (): void => {
-      attempts += 1;
-    };
-    const { converged } = startSource(server, { timing, observer });
-    await until('several attempts for each resource', () => attempts >= 20);
-    await server.listen(port);
-    await converged();
   });
 
   it('waits for a name that cannot be resolved yet', async () => {

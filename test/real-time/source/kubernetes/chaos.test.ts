@@ -5,7 +5,6 @@ import { until } from '../../until.ts';
 import {
   blind,
   change,
-  hasty,
   impatient,
   isGone,
   setEndpoints,
@@ -55,16 +54,6 @@ describe('KubernetesSource with a faulty server', () => {
     expect(server.count('services', 'streaming-list')).toBe(1);
   });
 
-  it('stays connected to a server that sends only bookmarks', async () => {
-    const server = await startCluster();
-    const timing = { ...impatient, idleTimeoutMs: 2000 };
-    const { sink, converged } = startSource(server, { timing });
-    await converged();
-    await new Promise((resolve) => setTimeout(resolve, 2500));
-    expect(sink.problems).toEqual([]);
-    expect(server.count('services', 'watch')).toBe(0);
-  });
-
   it('stays connected after its process was stopped for longer than the silence it allows', async () => {
     const server = await startCluster();
     const timing = { ...impatient, idleTimeoutMs: 2000 };
@@ -105,49 +94,6 @@ describe('KubernetesSource with a faulty server', () => {
     expect(server.count('services', 'watch')).toBe(2);
   });
 
-  it('limits the rate of lists at a server that rejects every watch', async () => {
-    const server = await startCluster();
-    const { converged, sink } = startSource(server, {
-      timing: { ...impatient, backoffMaxMs: 2000 },
-    });
-    await converged();
-    server.fault({
-      resource: 'services',
-      verb: 'watch',
-      fault: { kind: 'status', status: 500 },
-      times: 1000,
-    });
-    server.fault({
-      resource: 'services',
-      verb: 'streaming-list',
-      fault: { kind: 'status', status: 410 },
-      times: 1000,
-    });
-    server.disturb('services', 'drop');
-    await new Promise((resolve) => setTimeout(resolve, 1500));
-    expect(server.count('services', 'streaming-list')).toBeLessThan(30);
-    expect(server.count('services', 'watch')).toBeLessThan(30);
-    // One outage is reported once, not at each attempt.
-    const told = sink.problems.filter(({ subject }) => subject === 'services watch');
-    expect(told.length).toBeLessThan(6);
-  });
-
-  it('limits the rate of lists at a server that answers lists and rejects watches', async () => {
-    const server = await startCluster(20, { streamingLists: 'refused' });
-    const timing = { ...impatient, backoffMaxMs: 2000 };
-    const { converged } = startSource(server, { timing });
-    await converged();
-    const fault = { kind: 'status', status: 410 } as const;
-    server.fault({ resource: 'services', verb: 'watch', fault, times: 1000 });
-    server.disturb('services', 'drop');
-    await new Promise((resolve) => setTimeout(resolve, 1500));
-    await until('it lists again', () => server.count('services', 'list') > 2);
-    expect(server.count('services', 'list')).toBeLessThan(25);
-    server.heal();
-    server.store.delete('services', 'shop/s2');
-    await converged();
-  });
-
   it('never exceeds qps and burst, whatever fails', async () => {
     const server = await startCluster();
     server.fault({ fault: { kind: 'status', status: 500 }, times: 100_000 });
@@ -160,36 +106,6 @@ describe('KubernetesSource with a faulty server', () => {
     const allowed = 3 + (20 * (performance.now() - begin)) / 1000;
     expect(requests()).toBeLessThanOrEqual(allowed);
     server.heal();
-    await converged();
-  });
-
-  it('tries again immediately if a watch that delivered something ended soon', async () => {
-    const server = await startCluster();
-    const timing = { ...hasty, backoffBaseMs: 120_000, backoffMaxMs: 120_000 };
-    const { converged, sink } = startSource(server, { timing });
-    await converged();
-    // As a real server does it to those who do not keep up.
-    for (let i = 0; i < 10; i += 1) {
-      change(server, i);
-      server.disturb('endpointslices', 'end');
-      await until('asked again', () => server.count('endpointslices', 'watch') > i);
-      await converged();
-    }
-    expect(sink.problems).toEqual([]);
-  });
-
-  it('waits longer for a watch that always begins late', async () => {
-    const server = await startCluster();
-    const { converged } = startSource(server, { timing: impatient });
-    await converged();
-    server.fault({
-      resource: 'endpointslices',
-      verb: 'watch',
-      fault: { kind: 'late', ms: 1000 },
-      times: 1000,
-    });
-    server.disturb('endpointslices', 'drop');
-    change(server, 5);
     await converged();
   });
 

@@ -97,18 +97,6 @@ describe('the first list', () => {
     expect(sink.names()).not.toContain('node there');
   });
 
-  it('uses streams if only pages fail, after a stream has failed once', async () => {
-    const server = await startCluster();
-    server.fault({ verb: 'list', fault: { kind: 'status', status: 500 }, times: 100_000 });
-    for (const resource of resources) {
-      server.fault({ resource, verb: 'streaming-list', fault: { kind: 'drop' } });
-    }
-    const { sink, converged } = startSource(server);
-    await converged();
-    const { reason: _, ...last } = sink.lists.at(-1)!;
-    expect(last).toMatchObject({ method: 'streaming', result: 'complete' });
-  });
-
   it('is read from etcd if the cache of the server cannot serve it', async () => {
     const server = await startCluster(20, { streamingLists: 'refused' });
     // The first list of each resource is asked of the cache.
@@ -127,59 +115,6 @@ describe('the first list', () => {
     const { sink, converged } = startSource(server);
     await converged();
     expect(sink.said()).toContain('services watch: the list goes in circles');
-  });
-
-  it.each([
-    ['streaming-list', 'an event', { kind: 'endless', body: '{"type":', more: ' ' }],
-    ['list', 'an item', { kind: 'endless', body: '{"items":[{', more: ' ' }],
-  ] as const)('is abandoned if %s does not end: %s', async (verb, _what, fault) => {
-    const streamingLists = verb === 'list' ? 'refused' : 'supported';
-    const server = await startCluster(20, { streamingLists });
-    server.fault({ resource: 'services', verb, fault, times: 1 });
-    const timing = { ...impatient, pagedListMaxMs: 1000 };
-    const { sink, converged } = startSource(server, { timing });
-    await until('listed', () => sink.lists.some(({ resource }) => resource === 'services'));
-    await converged();
-    const reasons = sink.lists.flatMap(({ resource, reason }) =>
-      resource === 'services' && reason !== undefined ? [reason] : [],
-    );
-    expect(reasons).toContain('the list does not end');
-  });
-
-  it('is abandoned if a stream of changes prevents its end', async () => {
-    const server = await startCluster(20, { streamingLists: 'ignored', bookmarkMs: 'never' });
-    const busy = setInterval(() => {
-      for (let i = 0; i < 5; i += 1) change(server, i);
-    }, 20);
-    try {
-      const { sink } = startSource(server, { timing: impatient });
-      await until('listed', () => sink.syncedResources.length === 4);
-      const { reason } = sink.lists.find(({ resource }) => resource === 'endpointslices')!;
-      expect(reason).toBe('the list does not end');
-    } finally {
-      clearInterval(busy);
-    }
-  });
-});
-
-describe('later lists', () => {
-  it.each([
-    ['come in pages for some time after one that did', 3_600_000, 'paged'],
-    ['are streams again after some time', 20, 'streaming'],
-  ])('%s', async (_what, pagesFirstMs, expected) => {
-    const server = await startCluster(3);
-    server.fault({ verb: 'streaming-list', fault: { kind: 'status', status: 500 }, times: 4 });
-    const { sink, converged } = startSource(server, { timing: { ...hasty, pagesFirstMs } });
-    await converged();
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    const { length } = sink.lists;
-    await until('watching', () => server.disturb('services', 'expired') === 1);
-    await until('listed', () => sink.lists.length > length);
-    await converged();
-    const methods = sink.lists.flatMap(({ resource, result, method }) =>
-      resource === 'services' && result === 'complete' ? [method] : [],
-    );
-    expect(methods).toEqual(['paged', expected]);
   });
 });
 
