@@ -1,7 +1,7 @@
 /** A small HTTP server: fixed paths, whole answers, no framework. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { formatAddress, formatEndpoint } from '../net/address.ts';
 import type { HostPort } from '../net/host-port.ts';
+import { pause } from '../time/clock.ts';
 import type { HttpThread } from './http/http-thread.ts';
 import type { Answers, Certificate, Group, Handling, Place } from './http/wire.ts';
 import type { Routes } from './reply.ts';
@@ -21,14 +21,13 @@ export interface ServeOptions {
   readonly onBindFailure: 'retry' | 'fail';
   /** The server could not bind, or failed later. */
   readonly problem: (error: Error) => void;
-  readonly retryMs?: number;
 }
 
-const retryDefaultMs = 5000;
+const retryMs = 5000;
 
 /** Serves until `signal` aborts. Rejects when it can't bind and may not retry. */
 export async function serve(options: ServeOptions, signal: AbortSignal): Promise<void> {
-  const { at, onBindFailure, problem, retryMs = retryDefaultMs } = options;
+  const { at, onBindFailure, problem } = options;
   while (!signal.aborted) {
     try {
       await untilClosed(options, signal);
@@ -37,7 +36,7 @@ export async function serve(options: ServeOptions, signal: AbortSignal): Promise
       const failure = new Error(words, { cause: error });
       problem(failure);
       if (onBindFailure === 'fail') throw failure;
-      await sleep(retryMs, undefined, { signal }).catch(() => {});
+      await pause(retryMs, signal);
     }
   }
 }

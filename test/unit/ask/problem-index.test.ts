@@ -29,15 +29,22 @@ function indexOf(
 }
 
 it.each([
-  [500, 'has'],
-  [501, 'does not have'],
-])('of %i Services that were never checked, the first scrape %s counts', async (count, has) => {
-  const state = { serviceCount: count, serviceKeys: () => [], serviceCIDRs: () => [] };
-  const index = indexOf(state);
-  expect((await index.recentCounts()) !== undefined).toBe(has === 'has');
-  await index.catchUp();
-  expect(await index.recentCounts()).toEqual(index.counts);
-});
+  [500, [true, true, true]],
+  [501, [false, false, true]],
+])(
+  'scrapes of %i Services that were never checked have counts, in half a second: %j',
+  async (count, has) => {
+    const state = { serviceCount: count, serviceKeys: () => [], serviceCIDRs: () => [] };
+    const clock = new ToyClock();
+    const index = indexOf(state, quiet, clock);
+    const hasAfter = async (ms: number): Promise<boolean> => {
+      await clock.pass(ms);
+      return (await index.recentCounts()) !== undefined;
+    };
+    expect([await hasAfter(0), await hasAfter(499), await hasAfter(1)]).toEqual(has);
+    expect(await index.recentCounts()).toEqual(index.counts);
+  },
+);
 
 it('scrapes of five seconds share the checks of the first one', async () => {
   let checks = 0;

@@ -70,9 +70,11 @@ describe('the log destination', () => {
     onTestFinished(() => void vi.useRealTimers());
     const { writer, log } = world(300);
     for (let i = 0; i < 10; i += 1) log.info(`line ${i}`);
-    vi.advanceTimersByTime(5000);
+    vi.advanceTimersByTime(4000);
     const kept = messages(writer.read()).length;
-    vi.advanceTimersByTime(1000);
+    vi.advanceTimersByTime(999);
+    expect(writer.waiting).toEqual([]);
+    vi.advanceTimersByTime(1);
     expect(messages(writer.read())).toEqual([10 - kept]);
     vi.advanceTimersByTime(5000);
     expect(writer.waiting).toEqual([]);

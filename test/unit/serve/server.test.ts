@@ -15,7 +15,7 @@ import { metricsRoutes } from '../../../src/serve/servers.ts';
 import { httpHere } from '../../fake/http-here.ts';
 import { freePort } from '../free-port.ts';
 import { address, node } from '../state/build.ts';
-import { turnsUntil } from '../turns.ts';
+import { fakeTimeouts, turnsUntil } from '../turns.ts';
 import { healthyInput } from './healthy-input.ts';
 
 const ends: (() => Promise<unknown> | undefined)[] = [];
@@ -304,6 +304,7 @@ describe('a server address in use', () => {
   }
 
   it('is retried until it is free', async () => {
+    fakeTimeouts();
     const { port, free } = await occupied();
     const stop = new AbortController();
     const problems: string[] = [];
@@ -321,7 +322,6 @@ describe('a server address in use', () => {
           problems.push(error.message);
           failed();
         },
-        retryMs: 10,
       },
       stop.signal,
     );
@@ -331,15 +331,15 @@ describe('a server address in use', () => {
     });
     await firstFailure;
     await free();
-    let body = '';
-    await turnsUntil(async () => {
-      body = await get(`http://127.0.0.1:${port}/`).then(
-        (reply) => reply.body,
-        () => '',
+    const answer = () =>
+      get(`http://127.0.0.1:${port}/`).then(
+        ({ body }) => body,
+        () => 'none',
       );
-      return body !== '';
-    });
-    expect(body).toBe('here');
+    await vi.advanceTimersByTimeAsync(4999);
+    expect(await answer()).toBe('none');
+    await vi.advanceTimersByTimeAsync(1);
+    await turnsUntil(async () => (await answer()) === 'here');
     expect(problems[0]).toBe(
       `cannot serve on 127.0.0.1:${port}: listen EADDRINUSE: ` +
         `address already in use 127.0.0.1:${port}: another program has the port, ` +

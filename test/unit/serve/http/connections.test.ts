@@ -231,6 +231,21 @@ describe('a slow HTTP connection', () => {
     expect(isDestroyed()).toBe(true);
   });
 
+  it.each([
+    ['', 'Keep-Alive: timeout=5', 5000],
+    ['Connection: close\r\n', 'Connection: close', 1000],
+  ])('that has its answer is closed if nothing follows: %j', (field, says, afterMs) => {
+    const { client, flush, isDestroyed, push, written } = paper({ now: () => 0 });
+    push(get('/', field));
+    client.reply(ok);
+    flush();
+    expect(written[0]).toContain(says);
+    client.check(afterMs - 1, unanswered);
+    expect(isDestroyed()).toBe(false);
+    client.check(afterMs, unanswered);
+    expect(isDestroyed()).toBe(true);
+  });
+
   it('gets status 503 if the proxy does not answer', () => {
     const { client, push, written } = paper({ now: () => 0 });
     push(get('/'));
@@ -390,15 +405,21 @@ describe('the event loop behind the HTTP server', () => {
     expect([early, due].map(askedAgain)).toEqual([false, true]);
   });
 
-  it('has a minute to answer', () => {
+  it.each([
+    ['each', 60_000],
+    ['shared', 60_000],
+    ['remote', 60_000],
+    ['long', 330_000],
+  ] as const)('has a time to answer, for requests %s of %i ms', async (handling, answerMs) => {
     const forwards = new Forwards({ now: () => 0, send: () => {} });
     onTestFinished(() => forwards.close());
     const { client, push, written } = paper({ now: () => 0 });
     push(get('/metrics'));
-    forwards.add(client, 1, 'shared');
-    forwards.check(59_999);
+    forwards.add(client, 1, handling);
+    await turns(2);
+    forwards.check(answerMs - 1);
     expect([forwards.underWay, written]).toEqual([1, []]);
-    forwards.check(60_000);
+    forwards.check(answerMs);
     expect(forwards.underWay).toBe(0);
     expect(written[0]).toMatch(/^HTTP\/1.1 503 /);
   });
