@@ -172,25 +172,14 @@ describe('the proxy that waits for its Node', () => {
     await app.stop();
   });
 
-  it('does not call the Node missing before nodes are listed', async () => {
-    const app = await started('--master=http://127.0.0.1:1');
-    app.source.say(...web);
-    app.source.listed('services', 'endpointslices');
-    await app.clock.pass(1000);
-    const missing = expect.stringContaining('Waiting for the Node to exist');
-    expect(app.logged).not.toContainEqual(missing);
-    app.source.listed('nodes');
-    await quiet();
-    expect(app.logged).toContainEqual(missing);
-    await app.stop();
-  });
-
-  it('continues after 30 seconds if nodes are never listed', async () => {
+  it('does not call the Node missing before nodes are listed, and waits no longer for that', async () => {
     const app = await started('--master=http://127.0.0.1:1');
     app.source.say(...web);
     app.source.listed('services', 'endpointslices');
     await app.clock.pass(29_999);
     expect(app.services).toEqual([]);
+    const missing = expect.stringContaining('Waiting for the Node to exist');
+    expect(app.logged).not.toContainEqual(missing);
     await app.clock.pass(1);
     expect(app.services).toHaveLength(1);
     await app.stop();

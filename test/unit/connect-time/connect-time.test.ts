@@ -272,8 +272,10 @@ describe('connect-time programs of an earlier process', () => {
       remarks: ['Possibly connect-time programs of an earlier process: 1 attached program.'],
     });
     app.kernel.bpf.strays.clear();
-    await app.clock.pass(lookAgainMs);
-    expect(await state(app)).toBe('off');
+    await app.clock.pass(lookAgainMs - 1);
+    expect((await status(app)).remarks).toEqual(remarks);
+    await app.clock.pass(1);
+    expect((await status(app)).remarks).toEqual([]);
   });
 
   it('are not searched if that is not permitted, which is reported once', async () => {
@@ -340,16 +342,21 @@ describe('the lease of connect-time programs', () => {
     for (const end of ends(app)) expect(end).toBeGreaterThan(app.kernel.bpf.now() + 200_000);
   });
 
-  it('expires, with a log line, if the kernel accepts no changes', async () => {
-    const app = await leased();
-    app.kernel.bpf.elementsMax = -1;
-    const refused = app.kernel.apply.bind(app.kernel);
-    app.kernel.apply = async (ops) => {
+  /** All but leases. */
+  function refuseChanges({ kernel }: Running): void {
+    kernel.bpf.elementsMax = -1;
+    const refused = kernel.apply.bind(kernel);
+    kernel.apply = async (ops) => {
       const kinds = Array.from(readRecords(kernelOps, ops), ({ kind }) => kind);
       if (kinds[0] === 'bpfLeaseExtend') return refused(ops);
       const failure = { op: undefined, entry: undefined, code: 'EIO', message: 'broken' };
       return { kind: 'failed', failures: [failure], partly: false };
     };
+  }
+
+  it('expires, with a log line, if the kernel accepts no changes', async () => {
+    const app = await leased();
+    refuseChanges(app);
     app.source.say(grown(3));
     await quiet();
     for (let i = 0; i < 5; i += 1) await app.clock.pass(100_000);

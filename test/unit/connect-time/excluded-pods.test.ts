@@ -25,7 +25,7 @@ beforeEach(() => {
 /** Makes the cgroup of a pod, and returns its number. */
 function folder(id: string): bigint {
   const path = join(cgroup, 'kubepods.slice', `kubepods-pod${id}.slice`);
-  mkdirSync(path);
+  mkdirSync(path, { recursive: true });
   return statSync(path, { bigint: true }).ino;
 }
 
@@ -132,6 +132,24 @@ it('follows changes of pods and their cgroups', async () => {
   await untilExcluded(app, b);
   pods.say();
   await untilExcluded(app);
+});
+
+it.each([
+  [0, 50],
+  // After pauses of 50, 100 … 3,200 ms.
+  [6350, 5000],
+])('a pod without a cgroup is looked for again, after %i ms in %i', async (sinceMs, restMs) => {
+  const { app, pods } = await start(await configOf(...flags, excluding));
+  // The kernel reports nothing of a folder that is not there yet.
+  rmSync(join(cgroup, 'kubepods.slice'), { recursive: true });
+  pods.say('aa');
+  await untilExcluded(app);
+  await app.clock.pass(sinceMs);
+  const a = folder('aa');
+  await app.clock.pass(restMs - 1);
+  expect(excluded(app)).toEqual([0n]);
+  await app.clock.pass(1);
+  await untilExcluded(app, a);
 });
 
 it('knows the excluded cgroups after a restart, and writes nothing', async () => {

@@ -457,8 +457,9 @@ describe('addresses of this machine', () => {
     vi.advanceTimersByTime(3_600_000);
     expect(count).toBe(1);
     for (let i = 0; i < 20; i += 1) watches[0]!.tell();
+    vi.advanceTimersByTime(999);
     expect(count).toBe(2);
-    vi.advanceTimersByTime(1000);
+    vi.advanceTimersByTime(1);
     expect(count).toBe(3);
     vi.advanceTimersByTime(3_600_000);
     expect(count).toBe(3);

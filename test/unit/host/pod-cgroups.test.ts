@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { beforeEach, expect, it, onTestFinished } from 'vitest';
+import { beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import { PodCgroups } from '../../../src/host/pod-cgroups.ts';
 import { turnsUntil } from '../turns.ts';
 
@@ -91,6 +91,18 @@ it('the search for cgroups finds those that are created later, and drops deleted
   expect(await find(uid)).toEqual({});
   const again = folder(`kubepods.slice/kubepods-pod${inSlices}.slice`);
   expect(await find(uid)).toEqual({ [uid]: [again] });
+});
+
+it('the whole hierarchy is searched again after a minute for a pod that known folders lack', async () => {
+  vi.useFakeTimers({ toFake: ['performance'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const number = folder(`kubepods/pod${uid}`);
+  expect(await find(uid)).toEqual({ [uid]: [number] });
+  const elsewhere = folder(`kubelet/kubepods/pod${other}`);
+  vi.advanceTimersByTime(59_999);
+  expect(await find(other)).toEqual({});
+  vi.advanceTimersByTime(1);
+  expect(await find(other)).toEqual({ [other]: [elsewhere] });
 });
 
 it('the search for cgroups finds nothing without a hierarchy', async () => {

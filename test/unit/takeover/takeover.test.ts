@@ -512,32 +512,26 @@ describe('the takeover of iptables-legacy', () => {
     });
   });
 
-  it('is retried while another program holds its lock', async () => {
+  it('is retried later and later while another program holds its lock, then looks each minute', async () => {
     const kernel = new FakeKernel();
     kernel.legacy.write('IPv6', 'nat', kubeProxy);
     kernel.legacy.isLocked = true;
     const scene = new Scene(kernel);
-    await scene.clock.pass(0);
+    await scene.clock.pass(123_100);
+    const error = { code: 'EAGAIN' };
+    const delays = [100, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000];
     expect(scene.events).toMatchObject([
       { kind: 'legacy' },
-      { kind: 'failed', of: 'ip6tables-legacy', error: { code: 'EAGAIN' } },
+      ...delays.map((retryMs) => ({ kind: 'failed', of: 'ip6tables-legacy', error, retryMs })),
     ]);
+    scene.events.length = 0;
     kernel.legacy.isLocked = false;
-    await scene.clock.pass(1000);
-    expect(scene.kinds()).toEqual(['legacy', 'failed', 'removed']);
-  });
-
-  it('reports that kube-proxy has written there again', async () => {
-    const kernel = new FakeKernel();
-    kernel.legacy.write('IPv4', 'nat', kubeProxy);
-    const scene = new Scene(kernel);
-    await scene.clock.pass(10_000);
-    kernel.legacy.write('IPv4', 'nat', kubeProxy);
     await scene.clock.pass(60_000);
-    expect(scene.events).toMatchObject([
-      { kind: 'removed', again: false },
-      { kind: 'removed', again: true },
-    ]);
+    kernel.legacy.write('IPv6', 'nat', kubeProxy);
+    await scene.clock.pass(59_999);
+    expect(scene.events).toMatchObject([{ kind: 'removed', again: false }]);
+    await scene.clock.pass(1);
+    expect(scene.events[1]).toMatchObject({ kind: 'removed', again: true });
   });
 
   it('reports once that other programs use it', async () => {

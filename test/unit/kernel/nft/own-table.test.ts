@@ -1,6 +1,6 @@
 /** A table of Fairlead's own, kept as it is desired while other programs change it. */
 import { describe, expect, it } from 'vitest';
-import { type Elements, OwnTable } from '../../../../src/kernel/nft/own-table.ts';
+import { type Elements, OwnTable, upkeep } from '../../../../src/kernel/nft/own-table.ts';
 import { fieldsOfSet } from '../../../../src/kernel/nft/sets.ts';
 import { nftOps } from '../../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../../src/kernel/records.ts';
@@ -27,6 +27,10 @@ function deletion(): Uint8Array {
   writer.write('tableDelete', name);
   return writer.finish();
 }
+
+it('updates take a twentieth of the time, and rest for two seconds at most', () => {
+  expect([1, 99, 101].map(upkeep.restMs)).toEqual([20, 1980, 2000]);
+});
 
 /** What programs see of the kernel's watches comes in a later turn. */
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
