@@ -8,7 +8,7 @@ import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { matchesGlob } from 'node:path';
 import { parseArgs } from 'node:util';
 import { testsThatRun } from './coverage.ts';
-import { equivalents } from './equivalents.ts';
+import { whySame } from './equivalents.ts';
 import { type Mutant, mutantsOf, sampleOf } from './mutants.ts';
 import { countsSteps, Runner } from './run.ts';
 
@@ -55,7 +55,7 @@ function mutantsIn(folder: string): readonly Mutant[] {
     return found;
   });
   const asked = all.filter((one) => {
-    const why = equivalents.get(nameOf(one));
+    const why = whySame(nameOf(one));
     if (why === undefined) return one.timing || !values.timing;
     console.log(`equivalent: ${one.file}:${one.line}: ${one.name} (${why})`);
     return false;
