@@ -5,7 +5,7 @@ import {
   noLimits,
   type ServiceLimits,
 } from '../../../src/state/budget.ts';
-import { type Resolved, resolve, resolveInSteps } from '../../../src/state/resolve.ts';
+import { type Resolved, resolveInSteps } from '../../../src/state/resolve.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
 import {
   address,
@@ -61,13 +61,6 @@ describe('the limit of frontends of a Service', () => {
     return Object.fromEntries(counts);
   };
 
-  it('has no effect while it is not reached', () => {
-    const all = within({ frontends: 50 }, tenPorts);
-    expect(all.excess).toEqual([]);
-    expect(all.forwardings).toEqual(resolve(tenPorts, [], context));
-    expect(kinds(50)).toEqual({ clusterIP: 10, loadBalancerIP: 10, externalIP: 20, nodePort: 10 });
-  });
-
   it.each([
     [49, { clusterIP: 10, loadBalancerIP: 10, externalIP: 10, nodePort: 10 }],
     [39, { clusterIP: 10, loadBalancerIP: 10, nodePort: 10 }],
@@ -117,11 +110,6 @@ describe('the limit of endpoints of a Service', () => {
   const served = (endpoints: number, given = slices, of = service()) =>
     within({ endpoints }, of, given).forwardings[0]!.cluster.texts();
 
-  it('has no effect while it is not reached', () => {
-    expect(served(6)).toHaveLength(6);
-    expect(within({ endpoints: 6 }, service(), slices).excess).toEqual([]);
-  });
-
   it('keeps those on this node, then those of the first slices by name', () => {
     const expected = ['10.0.0.1:8080', '10.0.0.5:8080', '10.0.0.6:8080', '10.0.0.9:8080'];
     expect(served(4)).toEqual(expected);
@@ -135,10 +123,6 @@ describe('the limit of endpoints of a Service', () => {
     const of = service({ externalIPs: ips(2) });
     expect(served(18, slices, of)).toHaveLength(6);
     expect(served(17, slices, of)).toHaveLength(5);
-  });
-
-  it('keeps at least one endpoint', () => {
-    expect(served(1, slices, service({ externalIPs: ips(2) }))).toEqual(['10.0.0.1:8080']);
   });
 
   it('of one frontend keeps the same number for each port, and is reported once', () => {
@@ -252,11 +236,6 @@ describe('the limit of ports with session affinity of a Service', () => {
     expect(remembering(3, { balancing }).timeouts).toEqual([60, 0, 0]);
     expect(remembering(4, { balancing }).timeouts).toEqual([60, 60, 0]);
   });
-
-  it('has no effect on a Service without affinity', () => {
-    const of = { affinityTimeoutSeconds: 0 };
-    expect(remembering(2, of)).toEqual({ timeouts: [0, 0, 0], told: [] });
-  });
 });
 
 describe('the limits of a Service whose objects name little', () => {
@@ -291,12 +270,6 @@ describe('the limits of a Service whose objects name little', () => {
   it('count an endpoint twice where a frontend may have it in two pools', () => {
     const { endpoints } = costly(40, 99, 60, { externalTrafficPolicy: 'Local' })();
     expect(endpoints).toBe(10);
-  });
-
-  it('grow with a limit above its default, and are never more than the limit', () => {
-    expect(costly(40, 99, 60)({ frontends: 20_000, endpoints: 1_000_000 }).endpoints).toBe(60);
-    expect(costly(40, 99, 60)({ frontends: 20_000, endpoints: 40_000 }).endpoints).toBe(10);
-    expect(costly(150, 99, 0)({ ...limits, frontends: 45_000 }).frontends).toBe(15_000);
   });
 
   it.each([

@@ -237,11 +237,6 @@ describe('the deal of a Service port', () => {
       { cluster, local },
     );
 
-  it('does not exist where nothing asks for one', () => {
-    expect(deal(undefined)).toBeUndefined();
-    expect(deal(undefined, [7, 7, 7])).toBeUndefined();
-  });
-
   it('has weights without a balance', () => {
     const { asked, balance, ...slots } = deal(undefined, [100, 200]) as Deal;
     expect({ asked, balance }).toEqual({ asked: undefined, balance: 'random' });
@@ -317,21 +312,6 @@ describe('weights of a kernel that lacks what they need', () => {
     );
     expect(deal('maglev', { lacks }, weights)!.cluster.length).toBe(4);
     expect(deal(asked, { lacks })?.because).toBeUndefined();
-  });
-
-  it('are not asked for by endpoints that do not answer: who reads it would learn of them', () => {
-    const lacks = new Map<Balance, string>([['random', 'scheduler wrr']]);
-    const health = new Map([[cluster.key(0), 0]]);
-    const without = deal(undefined, { lacks }, undefined, { health, maxEjected: 50 })!;
-    expect(without.cluster).toBe(cluster);
-    expect(formatFallback(without)).toBeUndefined();
-  });
-
-  it('wait for its answer, as balances do, without a word', () => {
-    const unknown = new Set(balances);
-    expect(deal(undefined, { unknown }, weights)).toMatchObject({ cluster, because: undefined });
-    expect(deal('maglev', { unknown })).toMatchObject({ balance: 'random', because: undefined });
-    expect(deal(undefined, { unknown: new Set() }, weights)!.cluster.length).toBe(4);
   });
 });
 

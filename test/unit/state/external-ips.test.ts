@@ -36,15 +36,6 @@ describe('external IPs', () => {
     ]);
   });
 
-  it('are served for Services of the configured namespaces only', () => {
-    const rules = { ...allowed, namespaces: ['infra', 'kube-system'] };
-    expect(served(rules)).toEqual(['TCP 10.96.0.1:80']);
-    expect(notices(rules)).toEqual([
-      'external IP 203.0.113.1 is not served: --external-ip-namespaces does not name shop',
-      'external IP 192.168.0.1 is not served: --external-ip-namespaces does not name shop',
-    ]);
-  });
-
   it('are not served if they are other machines, whatever blocks are configured', () => {
     const rules = { ...allowed, machines: keysOf([address('203.0.113.1')]) };
     expect(served(rules)).toEqual(['TCP 10.96.0.1:80']);

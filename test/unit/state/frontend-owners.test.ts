@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { FrontendOwners } from '../../../src/state/frontend-owners.ts';
 import { keysOf, type NodeSockets } from '../../../src/state/node-sockets.ts';
 import { resolve } from '../../../src/state/resolve.ts';
-import { finish } from '../../../src/state/steps.ts';
 import { address, context, http, service } from './build.ts';
 import { Cluster, frontends } from './cluster.ts';
 
@@ -106,14 +104,6 @@ describe('a port at an address of the node', () => {
     cluster.set(udp);
     expect(cluster.of(udp)).toHaveLength(2);
   });
-
-  it('is available if node ports are not open there, and for other protocols', () => {
-    const closed = { ...sockets, nodePorts: keysOf([]) };
-    const all = ['TCP 10.96.0.1:30080', spoils];
-    expect(new Cluster(closed).set(thief, victim).of(thief)).toEqual(all);
-    const udp = { ...victim, ports: [{ ...http, protocol: 'UDP' as const, nodePort: 30080 }] };
-    expect(new Cluster(sockets).set(thief, udp).of(thief)).toEqual(all);
-  });
 });
 
 describe('a conflict about a frontend', () => {
@@ -157,11 +147,5 @@ describe('a conflict about a frontend', () => {
       ['TCP 10.96.0.1:80', 'TCP 203.0.113.1:80'],
       ['TCP node port 30080'],
     ]);
-  });
-
-  it('does not change Forwardings that lose nothing', () => {
-    const forwardings = resolve(old, [], context);
-    const { forwardings: owned } = finish(new FrontendOwners().set(old, forwardings));
-    expect(owned[0]).toBe(forwardings[0]);
   });
 });

@@ -33,14 +33,6 @@ it('are not what tenants write of them', () => {
   expect(machines.keys).toBe(before);
 });
 
-it('are the API servers, whatever is known of pods', () => {
-  const machines = new OtherMachines([]);
-  const of = { service: 'default/kubernetes' };
-  machines.add(slice({ '192.168.0.9': ready, '10.244.0.9': ready }, of));
-  machines.add(slice({ 'fd00:1::9': ready }, of));
-  expect(machines.keys).toEqual(keys('192.168.0.9', '10.244.0.9', 'fd00:1::9'));
-});
-
 it('stay while any slice has them, in the same set until one comes or goes', () => {
   const machines = new OtherMachines(podCIDRs);
   const service = 'kube-system/agent';

@@ -95,12 +95,6 @@ describe('withOrderOf', () => {
     expect(sameForwarding(withOrderOf(after, again), after)).toBe(true);
   });
 
-  it('returns the previous one if that had its pools in the order of the kernel', () => {
-    const found = { ...before, cluster: list('zyx'), local: list('yx') };
-    const fresh = { ...before, cluster: list('xyz'), local: list('xy') };
-    expect(sameForwarding(withOrderOf(found, fresh), found)).toBe(true);
-  });
-
   it('keeps one list for two equal pools', () => {
     expect(after.serving).toBe(after.cluster);
     expect(after.hairpin).toBe(after.local);

@@ -203,11 +203,6 @@ describe('a range and the ports of other Services within it', () => {
     expect(steps).toEqual([0, 5, 0, 5, 5, 0]);
   });
 
-  it('leave a Service its own ports', () => {
-    const own = { ...range, ports: [media, { ...http, name: 'own', port: 5400 }] };
-    expect(new Cluster().set(own).at(shared)).toEqual({ range: ['5000', '5000-5999', '5400'] });
-  });
-
   it('leave an address one range of a protocol: that of the older Service', () => {
     const other = service({
       name: 'other',

@@ -57,13 +57,6 @@ describe('the Forwardings of a Service', () => {
     });
   });
 
-  it('do not include a family without a ClusterIP, whatever else the Service has of it (S31)', () => {
-    const of = service({ externalIPs: ['fd00::9'], loadBalancerIPs: ['fd00::8'] });
-    const found = resolve(of, [slice({ 'fd00::1': ready })], context);
-    expect(found.map(({ family }) => family)).toEqual(['IPv4']);
-    expect(frontends(found[0]!)).toEqual(['clusterIP 10.96.0.1:80 reject']);
-  });
-
   it('use the first of two ports with the same name and protocol', () => {
     const of = service({ ports: [http, { ...http, port: 81 }, { ...http, protocol: 'UDP' }] });
     const found = resolve(of, [], context);
@@ -121,12 +114,6 @@ describe('the endpoints of a Forwarding', () => {
     expect(cluster(slice({ [a]: ready }, { ports }))).toEqual(['10.0.0.1:8081']);
     expect(cluster(slice({ [a]: ready }, { ports: ports.slice(0, 2) }))).toEqual([]);
     expect(cluster(slice({ [a]: ready }, { ports: [] }))).toEqual([]);
-  });
-
-  it('match the empty name if the port has none', () => {
-    const unnamed = service({ ports: [{ ...http, name: '' }] });
-    const slices = [slice({ [a]: ready }, { ports: [slicePort('', 8080), slicePort('x', 1)] })];
-    expect(resolveOne(unnamed, slices).cluster.texts()).toEqual(['10.0.0.1:8080']);
   });
 });
 
@@ -188,17 +175,6 @@ describe('traffic policies', () => {
     },
   );
 
-  it('give external IPs no frontend if they are disabled', () => {
-    const forwarding = resolveOne(service({ ...external }), bothKinds, {
-      externalIPsEnabled: false,
-    });
-    expect(forwarding.frontends.map(({ kind }) => kind)).toEqual([
-      'clusterIP',
-      'loadBalancerIP',
-      'nodePort',
-    ]);
-  });
-
   it('make one frontend of a repeated address: the more powerful kind', () => {
     const of = service({
       type: 'LoadBalancer',
@@ -245,10 +221,5 @@ describe('the properties that all ports of a Service share', () => {
       service({ loadBalancerSourceRanges: [...expected] }).loadBalancerSourceRanges,
     );
     expect(forwarding.nodeInSourceRanges).toBe(nodeIn);
-  });
-
-  it('include session affinity', () => {
-    const of = service({ affinityTimeoutSeconds: 10800 });
-    expect(resolveOne(of, []).affinityTimeoutSeconds).toBe(10800);
   });
 });

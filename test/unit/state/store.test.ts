@@ -37,18 +37,6 @@ describe('the dirty Services', () => {
   });
 });
 
-describe('synced', () => {
-  it('waits for Services and EndpointSlices only (4.4)', () => {
-    const state = new ClusterState();
-    state.markSynced('nodes');
-    state.markSynced('servicecidrs');
-    state.markSynced('services');
-    expect(state.synced).toBe(false);
-    state.markSynced('endpointslices');
-    expect(state.synced).toBe(true);
-  });
-});
-
 it('trigger times are bounded for a Service that is never processed', () => {
   const state = new ClusterState();
   for (let triggerTimeMs = 1; triggerTimeMs <= 1000; triggerTimeMs += 1) {

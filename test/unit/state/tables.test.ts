@@ -110,11 +110,6 @@ describe('the topology of endpoints', () => {
     expect(topologyMode(flags)).toBe(mode);
     expect(whyIgnored(Uint16Array.from(flags), 'a')).toBe(why);
   });
-
-  it('needs a zone of this node', () => {
-    const why = whyIgnored(Uint16Array.of(ofZone), '');
-    expect(why).toBe('this node has no label topology.kubernetes.io/zone');
-  });
 });
 
 describe('the endpoints of a node that shuts down', () => {

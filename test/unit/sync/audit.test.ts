@@ -108,16 +108,6 @@ describe('the audit', () => {
     expect(world.kinds('drift').at(-1)).toMatchObject({ purpose: 'audit', drift: { missing: 1 } });
   });
 
-  it('reports the watch only once it works', async () => {
-    const world = new World();
-    world.kernel.watching = false;
-    await running(5, world);
-    expect(world.kernel.watches.size).toBe(1);
-    expect(world.kinds('exposed')).toEqual([]);
-    for (const watch of world.kernel.watches) watch.changed();
-    expect(world.kinds('exposed')).toHaveLength(1);
-  });
-
   it('does not start a watch after the end', async () => {
     const world = await running(5);
     const [watch] = world.kernel.watches;

@@ -59,13 +59,6 @@ it('an external IP is reported when it becomes an address of the node', () => {
   expect(rig.again()).toEqual([]);
 });
 
-it('external IPs are not reported if none are served', () => {
-  const rig = new Rig();
-  const sockets = { ...noSockets, addresses: keysOf([address('192.168.0.7')]) };
-  rig.context = { ...context, nodeSockets: sockets, externalIPsEnabled: false };
-  expect(rig.refresh('192.168.0.7')).toEqual([]);
-});
-
 it('reports once that a balance is not available here, and again after a new request for it', () => {
   const rig = new Rig();
   const here = { name: 'this mode', balances: new Set<Balance>(['random']), usesTables: false };

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { SyncEvent } from '../../../src/sync/events.ts';
 import { isMostlyRefused } from '../../../src/sync/family.ts';
-import { cidr } from '../state/build.ts';
 import { quiet, refusal, type ToyOp } from './double.ts';
 import { port, started, World, webService } from './world.ts';
 
@@ -245,18 +244,6 @@ describe('a kernel whose state differs from the expected one', () => {
     await world.clock.pass(2000);
     expect(world.forwarded).toEqual(world.wanted);
     expect(Object.keys(world.forwarded)).toHaveLength(50);
-  });
-
-  it('keeps a change of the environment in the batch of a refused Service', async () => {
-    const world = await started(3);
-    const { reads } = world.kernel;
-    world.kernel.refuse = refuseService('web-1');
-    world.environment = { ...world.environment, serviceCIDRs: [cidr('10.96.0.0/16')] };
-    world.setEndpoints('web-1', '10.244.9.9');
-    await world.clock.pass(100);
-    expect(world.kernel.objects.get('fixed')).toBe('cidrs 1');
-    expect(world.kernel.reads).toBe(reads);
-    expect(world.forwarded[port('web-1')]).toBe('0af400011f900000');
   });
 });
 

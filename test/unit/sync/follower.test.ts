@@ -55,21 +55,6 @@ async function started(services: number) {
 }
 
 describe('a follower of what is in force', () => {
-  it('is not notified of being up to date while a batch is in flight', async () => {
-    const { world, follower } = await started(5);
-    const release = world.kernel.hold();
-    world.setEndpoints('web-1', '10.244.9.9');
-    await world.clock.pass(0);
-    expect(follower.isUpToDate).toBe(false);
-    const before = follower.held.get('default/web-1:http/TCP');
-    expect(before?.serving.texts()).toEqual(['10.244.0.1:8080']);
-    release();
-    await world.clock.pass(0);
-    expect(follower.isUpToDate).toBe(true);
-    const after = follower.held.get('default/web-1:http/TCP');
-    expect(after?.serving.texts()).toEqual(['10.244.9.9:8080']);
-  });
-
   it('is notified of those whose state of packets must be deleted only after that', async () => {
     const { world, follower } = await started(3);
     world.kernel.bindings.set('a binding', 'web-1');

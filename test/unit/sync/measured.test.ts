@@ -82,13 +82,6 @@ it('a recovery takes as long as it reads and writes', async () => {
   expect(times).toMatchObject({ durationMs: readMs + commitMs, workMs: commitMs });
 });
 
-it('an audit takes as long as it reads and writes', async () => {
-  const world = await working();
-  world.kernel.meddle((objects) => objects.delete('fixed'));
-  await world.clock.pass(10_000);
-  expect(world.kinds('audited')).toMatchObject([{ durationMs: readMs + commitMs }]);
-});
-
 it('what is deleted later waits ten times as long as its deletion took', async () => {
   const world = await working();
   const { clock, kernel } = world;
