@@ -106,7 +106,7 @@ export class ColumnWriter {
       this.#places[this.#length] = strings.place(node, zone);
     }
     if (pod !== 0) {
-      this.#pods ??= Buffer.alloc(this.#most * podBytes);
+      this.#pods ??= Buffer.allocUnsafe(this.#most * podBytes).fill(0);
       this.#pods.writeUInt32BE(pod, this.#length * podBytes);
     }
     this.#length += 1;
