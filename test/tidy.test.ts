@@ -203,7 +203,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/config': 4516,
   'src/connect-time': 2970,
   'src/connection-limits': 1108,
-  'src/conntrack': 1379,
+  'src/conntrack': 1383,
   'src/failure-detection': 1555,
   'src/fast-path': 575,
   'src/host': 2637,

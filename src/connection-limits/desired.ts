@@ -41,19 +41,19 @@ interface LimitsContext {
 }
 
 /** What a Service has in the table. */
-interface Held {
+interface Written {
   /** Its frontends, as `Elements` has them. */
   readonly keys: Readonly<Record<string, readonly string[]>>;
   readonly parts: readonly Part[];
 }
 
-const nothing: Held = { keys: {}, parts: [] };
+const nothing: Written = { keys: {}, parts: [] };
 
 /** Follows Services one by one: a change costs what it changes, whatever the others have. */
 export class DesiredLimits {
   readonly elements = new LiveElements();
   readonly #changed = new Set<string>();
-  readonly #held = new Map<string, Held>();
+  readonly #written = new Map<string, Written>();
   /** How many Services need a part, by the name of its chain. */
   readonly #uses = new Map<string, number>();
   /** What Services ask for, by namespace, those that came first before others. */
@@ -72,7 +72,7 @@ export class DesiredLimits {
 
   /** All Services that it knows may be others now. */
   allChanged(): void {
-    for (const key of this.#held.keys()) this.#changed.add(key);
+    for (const key of this.#written.keys()) this.#changed.add(key);
   }
 
   /** `serviceOf`: undefined if it has no limits any more. */
@@ -127,7 +127,7 @@ export class DesiredLimits {
   }
 
   #put(key: string, service: Service | undefined, context: LimitsContext): void {
-    const { keys, parts } = this.#held.get(key) ?? nothing;
+    const { keys, parts } = this.#written.get(key) ?? nothing;
     const next = service === undefined ? nothing : this.#made(service, context);
     for (const part of next.parts) {
       addCount(this.#uses, part.chain.name);
@@ -145,11 +145,11 @@ export class DesiredLimits {
         for (const one of own) this.elements.setKey(set, one, isThere);
       }
     }
-    if (service === undefined) this.#held.delete(key);
-    else this.#held.set(key, next);
+    if (service === undefined) this.#written.delete(key);
+    else this.#written.set(key, next);
   }
 
-  #made(service: Service, { bounds, limits, served }: LimitsContext): Held {
+  #made(service: Service, { bounds, limits, served }: LimitsContext): Written {
     const { clusterIPs, key, namespace } = service;
     const own = limits(service);
     const families = clusterIPs.map(({ family }) => family).sort();

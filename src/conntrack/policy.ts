@@ -189,7 +189,7 @@ function sameLists(a: Forwarding, b: Forwarding): boolean {
 
 /** By what entries of one family and protocol are selected. */
 export interface Criteria {
-  readonly held: Holders;
+  readonly holders: Holders;
   /** The frontends whose entries are examined, each with endpoints that it had. */
   readonly suspects: ReadonlyMap<FrontendKey, ReadonlySet<EndpointKey>>;
   /** Frontends with endpoints that are gone so recently that their entries are left for later. */
@@ -202,7 +202,7 @@ export interface Criteria {
 
 /** Those of the entries that contradict. */
 export function contradicting(entries: ConntrackEntries, criteria: Criteria): ConntrackEntries {
-  const { held, suspects, spared, untranslated } = criteria;
+  const { holders, suspects, spared, untranslated } = criteria;
   const frontendsOf = destinationReader(entries, criteria, suspects);
   const rightOf = memoized(rightEndpoints);
   return entries.filter((index) => {
@@ -215,8 +215,8 @@ export function contradicting(entries: ConntrackEntries, criteria: Criteria): Co
       all?.has(endpointOf(entries, index, key, all)) === true;
     if (keys.some((key) => isIn(spared.get(key), key))) return false;
     // As in the rules, a Service's own address and port comes before a node port.
-    const own = heldOf(entries, index, keys, held);
-    if (own !== undefined) return !isIn(rightOf(held.get(own)!), own);
+    const own = keyIn(entries, index, keys, holders);
+    if (own !== undefined) return !isIn(rightOf(holders.get(own)!), own);
     return keys.some((key) => isIn(suspects.get(key), key));
   });
 }
@@ -250,12 +250,12 @@ export function abandoned(entries: ConntrackEntries, criteria: Criteria): Conntr
 /** Returns what finds the Forwarding that has the frontend of an entry. */
 export function holderReader(
   entries: ConntrackEntries,
-  { held, nodePortAddresses }: Criteria,
+  { holders, nodePortAddresses }: Criteria,
 ): (index: number) => Forwarding | undefined {
-  const frontendsOf = destinationReader(entries, { nodePortAddresses }, held);
+  const frontendsOf = destinationReader(entries, { nodePortAddresses }, holders);
   return (index) => {
-    const key = heldOf(entries, index, frontendsOf(index), held);
-    return key === undefined ? undefined : held.get(key);
+    const key = keyIn(entries, index, frontendsOf(index), holders);
+    return key === undefined ? undefined : holders.get(key);
   };
 }
 
@@ -265,14 +265,14 @@ function selectLost(
   criteria: Criteria,
   isLost: (holder: Forwarding, key: FrontendKey, endpoint: EndpointKey) => boolean,
 ): ConntrackEntries {
-  const { held, suspects } = criteria;
+  const { holders, suspects } = criteria;
   const frontendsOf = destinationReader(entries, criteria, suspects);
   return entries.filter((index) => {
-    const key = heldOf(entries, index, frontendsOf(index), held);
+    const key = keyIn(entries, index, frontendsOf(index), holders);
     if (key === undefined) return false;
     const lost = suspects.get(key) ?? noEndpoints;
     const endpoint = endpointOf(entries, index, key, lost);
-    return lost.has(endpoint) && isLost(held.get(key)!, key, endpoint);
+    return lost.has(endpoint) && isLost(holders.get(key)!, key, endpoint);
   });
 }
 
@@ -295,15 +295,15 @@ function endpointOf(
 }
 
 /** The first of the frontends that a Forwarding has, at the port of the entry. */
-function heldOf(
+function keyIn(
   entries: ConntrackEntries,
   index: number,
   keys: readonly FrontendKey[],
-  held: Holders,
+  holders: Holders,
 ): FrontendKey | undefined {
   const port = entries.port(index, 'originalDestination');
   return keys.find((key) => {
-    return key === rangeKey(key) ? rangeOf(held, key, port) !== undefined : held.has(key);
+    return key === rangeKey(key) ? rangeOf(holders, key, port) !== undefined : holders.has(key);
   });
 }
 

@@ -116,7 +116,7 @@ interface Work {
   /** See `ConntrackRequest`. */
   readonly state: ConntrackRequest['state'];
   readonly frontends: SuspectFrontends;
-  readonly held: Holders;
+  readonly holders: Holders;
   /** How long after an endpoint is gone entries to it are examined. */
   readonly graceMs: number;
   /** How long after a pass the next one comes; not less than `graceMs`. */
@@ -258,8 +258,8 @@ export class ConntrackReconciler {
     const previous = this.#nodePortAddresses;
     this.#nodePortAddresses = next;
     if (previous === next || previous === 'all') return;
-    for (const { frontends, held } of Object.values(this.#work)) {
-      for (const key of held.keys()) if (isNodePortKey(key)) frontends.suspect(key, noEndpoints);
+    for (const { frontends, holders } of Object.values(this.#work)) {
+      for (const key of holders.keys()) if (isNodePortKey(key)) frontends.suspect(key, noEndpoints);
     }
   }
 
@@ -270,7 +270,7 @@ export class ConntrackReconciler {
     for (const work of this.#all) {
       const { frontends } = work;
       const asks = work.again === undefined ? unswept : undefined;
-      const isEarly = asks && ((key: FrontendKey) => isHeldBy(work, key, asks));
+      const isEarly = asks && ((key: FrontendKey) => holds(work, key, asks));
       if (this.#isOpen(work) && !frontends.markDue(isEarly)) this.#asking.soon();
       if (frontends.due.size === 0) continue;
       work.dueMs ??= now + (work.again?.pauseMs ?? work.graceMs);
@@ -329,9 +329,9 @@ export class ConntrackReconciler {
   }
 
   async #pass(work: Work): Promise<void> {
-    const { frontends, held, untranslated } = work;
+    const { frontends, holders, untranslated } = work;
     const criteria: Criteria = {
-      held,
+      holders,
       suspects: frontends.due,
       spared: frontends.fresh,
       nodePortAddresses: () => this.#acceptingAddresses(),
@@ -427,11 +427,15 @@ export class ConntrackReconciler {
   }
 }
 
-function newWork(protocol: Protocol, held: Holders, untranslated: Criteria['untranslated']): Work {
+function newWork(
+  protocol: Protocol,
+  holders: Holders,
+  untranslated: Criteria['untranslated'],
+): Work {
   return {
     protocol,
     frontends: new SuspectFrontends(),
-    held,
+    holders,
     untranslated,
     // Answered TCP connections are left alone.
     state: protocol === 'TCP' ? 'unanswered' : 'any',
@@ -446,9 +450,9 @@ function newWork(protocol: Protocol, held: Holders, untranslated: Criteria['untr
 }
 
 /** Work on the same frontends for Services that ask for it: it costs nothing for others. */
-function onRequest({ held, protocol }: Work, other: Pick<Work, 'state' | 'select'>): Work {
+function onRequest({ holders, protocol }: Work, other: Pick<Work, 'state' | 'select'>): Work {
   const soon = { graceMs: 0, intervalMs: 0 };
-  return { ...newWork(protocol, held, 'right'), ...other, ...soon, narrowDumpsMax: 8 };
+  return { ...newWork(protocol, holders, 'right'), ...other, ...soon, narrowDumpsMax: 8 };
 }
 
 /** Work that finds nothing wrong, and counts the connections of what asks for that. */
@@ -477,8 +481,8 @@ function* keysOf(forwardings: Iterable<Forwarding>): Generator<FrontendKey, unde
   for (const { frontends } of forwardings) for (const one of frontends) yield frontendKey(one);
 }
 
-function isHeldBy({ held }: Work, key: FrontendKey, isOne: (of: Forwarding) => boolean): boolean {
-  const holder = held.get(key);
+function holds({ holders }: Work, key: FrontendKey, isOne: (of: Forwarding) => boolean): boolean {
+  const holder = holders.get(key);
   return holder !== undefined && isOne(holder);
 }
 

@@ -223,8 +223,8 @@ export class FastPath {
     const desired = elementsOf(new Set(names), excluded);
     const mayClear = this.#clearsInMs === 0;
     let gains = false;
-    const brought = await this.#table.bring(content, desired, (held) => {
-      gains = excludesMore(held, desired);
+    const brought = await this.#table.bring(content, desired, (inKernel) => {
+      gains = excludesMore(inKernel, desired);
       return mayClear && (gains || this.#cleared.isDueAgain);
     });
     if (brought.kind === 'foreign') {

@@ -119,8 +119,8 @@ export function elementsOf(devices: ReadonlySet<string>, excluded: Excluded): El
 }
 
 /** Whether frontends are excluded that were not. */
-export function excludesMore(held: Elements, desired: Elements): boolean {
+export function excludesMore(inKernel: Elements, desired: Elements): boolean {
   return Object.values(excludedSets).some(({ name }) => {
-    return [...(desired.keys[name] ?? [])].some((key) => held.keys[name]?.has(key) !== true);
+    return [...(desired.keys[name] ?? [])].some((key) => inKernel.keys[name]?.has(key) !== true);
   });
 }

@@ -241,7 +241,7 @@ export function isSame(a: Forwarding | undefined, b: Forwarding | undefined): bo
  * `next` with its pools, or the slots of its deal, in the order that `orderOf` gives, usually that
  * of the kernel.
  */
-export function withHeldOrder(
+export function withKernelOrder(
   next: Forwarding,
   orderOf: (pool: 'cluster' | 'local') => EndpointList,
 ): Forwarding {

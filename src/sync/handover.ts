@@ -4,7 +4,7 @@ import type { Forwarding } from '../state/types.ts';
 import { inTurns, type Pause } from '../time/pacer.ts';
 import type { Applier, Change } from './applier.ts';
 import type { Parts } from './parts.ts';
-import { heldBy, type Tracked } from './tracked.ts';
+import { newestOf, type Tracked } from './tracked.ts';
 
 /**
  * Desired Forwardings never share a frontend. But they are planned one by one and in several
@@ -92,7 +92,7 @@ function newHolders(): Map<FrontendKey, Set<FrontendKey>> {
 /** The holder (`TrackedForwardings.holders`) loses the frontends that `taker` has. */
 export function yielding(record: Tracked, taker: Forwarding): Change {
   const taken = new Set(taker.frontends.map(frontendKey));
-  const next = restricted(heldBy(record)!, (frontend) => !taken.has(frontend));
+  const next = restricted(newestOf(record)!, (frontend) => !taken.has(frontend));
   return { record, next, cause: undefined };
 }
 

@@ -91,7 +91,7 @@ export class TrackedForwardings {
     this.#countUnreached(next, 1);
     if (next !== record.desired && record.status === 'in force') this.setStatus(record, 'waiting');
     record.desired = next;
-    if (heldBy(record) !== undefined) this.#leaving.updateLater(record);
+    if (newestOf(record) !== undefined) this.#leaving.updateLater(record);
   }
 
   /** `setDesired` has been called: does a part of what it has left, which one step could not. */
@@ -181,14 +181,14 @@ export class TrackedForwardings {
     if (isEmpty && this.#records.get(key) === record) this.#records.delete(key);
   }
 
-  /** Other Forwardings that have frontends of `next` (`heldBy`); usually undefined: none. */
+  /** Other Forwardings that have frontends of `next` (`newestOf`); usually undefined: none. */
   holders(next: Forwarding): ReadonlySet<Tracked> | undefined {
     return this.#leaving.holders(next);
   }
 }
 
 /** What it is planned to have; in a repair that has not come to it, what it had before. */
-export function heldBy({ before, planned }: Tracked): Forwarding | undefined {
+export function newestOf({ before, planned }: Tracked): Forwarding | undefined {
   return planned ?? before;
 }
 
@@ -238,7 +238,7 @@ class FormView implements ForwardingsByKey {
 }
 
 /**
- * The frontends that Forwardings have (`heldBy`) and that are not desired of them. No frontend
+ * The frontends that Forwardings have (`newestOf`) and that are not desired of them. No frontend
  * is ever desired of two Forwardings, so that these are the only ones that another can be in the
  * way of.
  */
@@ -265,13 +265,13 @@ class LeavingFrontends {
   /** To be called after each change of what is planned. */
   update(record: Tracked): void {
     const { desired } = record;
-    const held = heldBy(record);
+    const had = newestOf(record);
     if (this.#of.size > 0) this.#remove(record);
-    if (held === undefined || desired === held) return;
-    const left = missing(held.frontends, desired?.frontends ?? []);
+    if (had === undefined || desired === had) return;
+    const left = missing(had.frontends, desired?.frontends ?? []);
     if (left.length === 0) return;
     this.#of.set(record, left);
-    const holders = this.#holders[held.servicePort.protocol];
+    const holders = this.#holders[had.servicePort.protocol];
     for (const key of left) holders.set(key, record);
   }
 

@@ -104,11 +104,11 @@ export class Admission {
     this.#room.desire(reservedKey, this.#reserved);
   }
 
-  /** The kernel has exactly the elements of `held`, and no batch is in flight. */
-  settled(held: ForwardingsByKey): void {
+  /** The kernel has exactly the elements of `inForce`, and no batch is in flight. */
+  settled(inForce: ForwardingsByKey): void {
     this.#room.settle(reservedKey, this.#reserved);
     for (const key of this.#unsettled) {
-      const forwarding = held.get(key);
+      const forwarding = inForce.get(key);
       const isSettled = this.#room.settle(key, this.#sizeOf(forwarding));
       if (forwarding !== undefined && this.#covered.has(key)) {
         if (this.holds(serviceKey(forwarding.servicePort))) this.#uncover(key);

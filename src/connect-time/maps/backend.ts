@@ -319,8 +319,8 @@ class BatchWriter implements Writer<ConnectTimeObjects> {
 
   #frontend({ owner, before, after }: Difference<ConnectTimeObjects>): void {
     if (after?.kind === 'frontend') {
-      const held = before?.kind === 'frontend' ? before.value : undefined;
-      if (held !== undefined && sameBytes(held, after.value)) return;
+      const inKernel = before?.kind === 'frontend' ? before.value : undefined;
+      if (inKernel !== undefined && sameBytes(inKernel, after.value)) return;
       this.#added.frontends.push(owner, after.key, after.value);
     } else if (before?.kind === 'frontend') this.#deleted.frontends.push(owner, before.key);
   }
@@ -328,14 +328,14 @@ class BatchWriter implements Writer<ConnectTimeObjects> {
   #pool(difference: Difference<ConnectTimeObjects>): void {
     const { owner, before } = difference;
     const after = difference.after?.kind === 'pool' ? difference.after : undefined;
-    const held = heldGroups(before, after);
+    const inKernel = groupsInKernel(before, after);
     const count = groupCount(after?.endpoints.length ?? 0);
     for (let number = 0; number < count; number += 1) {
-      if (held.isRight(number)) continue;
+      if (inKernel.isRight(number)) continue;
       this.#added.endpoints.push(owner, after!.pool, number, after!.endpoints);
     }
-    for (const number of held.numbers) {
-      if (number >= count) this.#deleted.endpoints.push(owner, held.pool, number);
+    for (const number of inKernel.numbers) {
+      if (number >= count) this.#deleted.endpoints.push(owner, inKernel.pool, number);
     }
   }
 
@@ -402,7 +402,7 @@ interface ObservedGroups {
   readonly isRight: (number: number) => boolean;
 }
 
-function heldGroups(
+function groupsInKernel(
   before: Observed | ConnectTimeObjects['frontend'] | undefined,
   after: Pool | undefined,
 ): ObservedGroups {

@@ -25,7 +25,7 @@ interface Claim {
   /** For its desired elements. */
   readonly desired: Room;
   /** For the most elements that the kernel may have of it before the next `settle`. */
-  held: Room;
+  inKernel: Room;
 }
 
 export class MapRoom {
@@ -68,8 +68,8 @@ export class MapRoom {
 
   /** Sets the size of the desired elements of a Forwarding. */
   desire(key: string, size: Room): void {
-    const { desired, held } = this.#claims.get(key) ?? { desired: nothing, held: nothing };
-    this.#set(key, { desired: size, held: larger(desired, held) });
+    const { desired, inKernel } = this.#claims.get(key) ?? { desired: nothing, inKernel: nothing };
+    this.#set(key, { desired: size, inKernel: larger(desired, inKernel) });
   }
 
   /**
@@ -78,12 +78,12 @@ export class MapRoom {
    */
   settle(key: string, size: Room): boolean {
     const claim = this.#claims.get(key);
-    const { desired, held } = claim ?? { desired: nothing, held: nothing };
+    const { desired, inKernel } = claim ?? { desired: nothing, inKernel: nothing };
     const isSettled = isWithin(size, desired) && isWithin(desired, size);
     // The usual case: what was desired is there, and takes no more than before.
-    if (claim !== undefined && isSettled && size !== nothing && isWithin(held, desired)) {
-      claim.held = size;
-    } else this.#set(key, { desired, held: size });
+    if (claim !== undefined && isSettled && size !== nothing && isWithin(inKernel, desired)) {
+      claim.inKernel = size;
+    } else this.#set(key, { desired, inKernel: size });
     return isSettled;
   }
 
@@ -99,8 +99,8 @@ export class MapRoom {
 
   #set(key: string, claim: Claim): void {
     const before = this.#claims.get(key);
-    const size = larger(claim.desired, claim.held);
-    const previous = before && larger(before.desired, before.held);
+    const size = larger(claim.desired, claim.inKernel);
+    const previous = before && larger(before.desired, before.inKernel);
     this.#used = moved(this.#used, previous, size);
     const namespace = namespaceOf(key);
     const all = moved(this.#ofNamespaces.get(namespace), previous, size);

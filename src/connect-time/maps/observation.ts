@@ -6,7 +6,7 @@ import type { Family } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
 import { slotsOf } from '../../state/deal.ts';
-import { withHeldOrder } from '../../state/pool.ts';
+import { withKernelOrder } from '../../state/pool.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Pause } from '../../time/pacer.ts';
 import { type EnvironmentElement, environmentId, isOfEnvironment } from './environment.ts';
@@ -37,7 +37,7 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
   readonly #environment = new Map<string, Uint8Array>();
   readonly #family: Family;
   readonly #poolId: PoolId;
-  readonly #held = new Map<string, Observed>();
+  readonly #elements = new Map<string, Observed>();
 
   constructor(family: Family, poolId: PoolId) {
     this.#family = family;
@@ -50,35 +50,35 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
 
   /** Forgets the elements that were read: their maps are replaced. */
   clear(): void {
-    this.#held.clear();
+    this.#elements.clear();
     this.#environment.clear();
   }
 
   adopt(next: Forwarding): Forwarding {
-    return withHeldOrder(next, (pool) => this.#orderOf(pool, next));
+    return withKernelOrder(next, (pool) => this.#orderOf(pool, next));
   }
 
   #orderOf(pool: 'cluster' | 'local', next: Forwarding): EndpointList {
     const list = slotsOf(next, pool);
     if (list.length < 2) return list;
-    const held = this.#held.get(poolObjectId(binary(this.#poolId(next, pool))));
-    return held?.kind === 'pool' ? listOf(this.#family, held) : list;
+    const found = this.#elements.get(poolObjectId(binary(this.#poolId(next, pool))));
+    return found?.kind === 'pool' ? listOf(this.#family, found) : list;
   }
 
   take({ id }: ConnectTimeObject): Observed | undefined {
-    const held = this.#held.get(id);
-    this.#held.delete(id);
-    return held;
+    const found = this.#elements.get(id);
+    this.#elements.delete(id);
+    return found;
   }
 
   rest(): Iterable<readonly [string, Observed]> {
-    return this.#held;
+    return this.#elements;
   }
 
   faultOf({ id, value }: EnvironmentElement): 'missing' | 'wrong' | undefined {
-    const held = this.#environment.get(id);
-    if (held === undefined) return 'missing';
-    return sameBytes(held, value) ? undefined : 'wrong';
+    const found = this.#environment.get(id);
+    if (found === undefined) return 'missing';
+    return sameBytes(found, value) ? undefined : 'wrong';
   }
 
   *shared(): Generator<{ readonly id: string }> {
@@ -95,7 +95,7 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
     for (const map of ['frontends', 'excluded', 'secret'] as const) {
       await readMap(kernel, shapeOf(map), pause, (key, value) => {
         if (isOfEnvironment(map, key)) this.#environment.set(environmentId(map, key), value);
-        else this.#held.set(frontendId(key), { kind: 'frontend', key, value });
+        else this.#elements.set(frontendId(key), { kind: 'frontend', key, value });
       });
     }
     await readMap(kernel, shapeOf('endpoints'), pause, (key, value) => {
@@ -107,10 +107,10 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
   /** The pool, created on first use. */
   #pool(pool: string): ObservedPool {
     const id = poolObjectId(pool);
-    const held = this.#held.get(id);
-    if (held?.kind === 'pool') return held;
+    const found = this.#elements.get(id);
+    if (found?.kind === 'pool') return found;
     const made: ObservedPool = { kind: 'pool', pool: bytesOf(pool), groups: new Map() };
-    this.#held.set(id, made);
+    this.#elements.set(id, made);
     return made;
   }
 }

@@ -142,7 +142,7 @@ export class OwnTable {
   /** What was written last; undefined: nothing yet. */
   #content: OwnContent | undefined;
   /** Undefined: it is to be read. */
-  #held: Elements | undefined;
+  #known: Elements | undefined;
   /** How often another program may have changed it. */
   #doubts = 0;
   #mayBeThere = true;
@@ -169,7 +169,7 @@ export class OwnTable {
   async bring(
     content: OwnContent,
     elements: Elements,
-    replaces: (held: Elements, isOurs: boolean) => boolean,
+    replaces: (known: Elements, isOurs: boolean) => boolean,
     renewed?: string,
   ): Promise<Brought> {
     this.#watch();
@@ -177,8 +177,8 @@ export class OwnTable {
     const isOurs = this.#content !== undefined;
     const before = this.#content ?? content;
     const desired = elements.parts ?? noParts;
-    const found = this.#held ?? (await untilSteady(() => this.#read(before, desired)));
-    this.#held = undefined;
+    const found = this.#known ?? (await untilSteady(() => this.#read(before, desired)));
+    this.#known = undefined;
     if (found === 'foreign') return { kind: found };
     const isIntact = typeof found === 'object';
     const isKept = isIntact && before === content && !replaces(found, isOurs);
@@ -186,23 +186,23 @@ export class OwnTable {
     if (!isKept) writeTable(writer, this.#name, content, found !== undefined);
     const isLive = isKept && found === elements && elements instanceof LiveElements;
     const all = [isKept ? found : noElements, elements] as const;
-    const [held, next] = isLive ? elements.changes : all;
-    const [heldParts, parts] = [held, next].map((one) => one.parts ?? noParts) as [Parts, Parts];
-    writeParts(writer, this.#name, absentFrom(heldParts, parts));
-    const added = bringDevices(writer, content.flowtable, held.devices, next.devices);
+    const [known, next] = isLive ? elements.changes : all;
+    const [knownParts, parts] = [known, next].map((one) => one.parts ?? noParts) as [Parts, Parts];
+    writeParts(writer, this.#name, absentFrom(knownParts, parts));
+    const added = bringDevices(writer, content.flowtable, known.devices, next.devices);
     for (const fields of content.sets) {
-      const [has, desired] = [held, next].map(({ keys }) => keys[fields.set] ?? noKeys);
+      const [has, desired] = [known, next].map(({ keys }) => keys[fields.set] ?? noKeys);
       bringKeys(writer, fields, has!, desired!, fields.set === renewed);
     }
     if (!isKept) for (const chain of content.chains) writeRules(writer, this.#name, chain);
-    deleteParts(writer, this.#name, absentFrom(parts, heldParts));
+    deleteParts(writer, this.#name, absentFrom(parts, knownParts));
     if (writer.count > 0) {
       this.#mayBeThere = true;
       const result = await this.#kernel.apply(writer.finish());
       if (result.kind === 'failed') return this.#refused(result.failures, added, isKept);
     }
     this.#content = content;
-    if (doubts === this.#doubts) this.#held = elements;
+    if (doubts === this.#doubts) this.#known = elements;
     if (isKept) return { kind: 'kept' };
     if (found === undefined) return { kind: 'made' };
     return { kind: isOurs && !isIntact ? 'repaired' : 'replaced' };
@@ -212,7 +212,7 @@ export class OwnTable {
   async remove(): Promise<boolean> {
     this.unwatch();
     this.#content = undefined;
-    this.#held = undefined;
+    this.#known = undefined;
     const isRemoved = this.#mayBeThere && (await removeTable(this.#kernel, this.#name));
     this.#mayBeThere = false;
     return isRemoved;
@@ -228,7 +228,7 @@ export class OwnTable {
     if (this.#stopWatching !== undefined) return;
     const doubt = (): void => {
       this.#doubts += 1;
-      this.#held = undefined;
+      this.#known = undefined;
     };
     const changed = (): void => {
       doubt();
@@ -407,10 +407,10 @@ async function readDevices(
   desired: Flowtable | undefined,
 ): Promise<ReadonlySet<string> | undefined> {
   if (desired === undefined) return noKeys;
-  const held = await readTable(kernel, 'flowtable', { kind: 'flowtablesDump', family, table });
-  const [one] = held;
+  const known = await readTable(kernel, 'flowtable', { kind: 'flowtablesDump', family, table });
+  const [one] = known;
   const isRight =
-    held.length === 1 &&
+    known.length === 1 &&
     one?.flowtable === desired.flowtable &&
     one.flags === desired.flags &&
     // Without devices the kernel may not report a priority.
@@ -460,33 +460,33 @@ function absentFrom(some: Parts, all: Parts): readonly Part[] {
 function bringDevices(
   writer: Writer,
   flowtable: Flowtable | undefined,
-  held: ReadonlySet<string>,
+  known: ReadonlySet<string>,
   desired: ReadonlySet<string>,
 ): ReadonlyMap<number, string> {
   const added = new Map<number, string>();
   if (flowtable === undefined) return added;
   const { flags: _, ...inFlowtable } = flowtable;
-  for (const devices of without(held, desired)) {
+  for (const devices of without(known, desired)) {
     writer.write('flowtableDevicesDelete', { ...inFlowtable, devices });
   }
-  for (const devices of without(desired, held)) {
+  for (const devices of without(desired, known)) {
     added.set(writer.count, devices);
     writer.write('flowtableAdd', { ...flowtable, devices });
   }
   return added;
 }
 
-/** Brings elements that are keys alone from `held` to `desired`; keys as in `writeKeys`. */
+/** Brings elements that are keys alone from `known` to `desired`; keys as in `writeKeys`. */
 function bringKeys(
   writer: Writer,
   fields: SetFields,
-  held: ReadonlySet<string>,
+  known: ReadonlySet<string>,
   desired: ReadonlySet<string>,
   isRenewed: boolean,
 ): void {
   const { keyLength } = fields;
-  const [stays, has] = isRenewed ? [noKeys, noKeys] : [desired, held];
-  const gone = without(held, stays).map((entry) => entry.slice(0, keyLength));
+  const [stays, has] = isRenewed ? [noKeys, noKeys] : [desired, known];
+  const gone = without(known, stays).map((entry) => entry.slice(0, keyLength));
   writeKeys(writer, 'elementsDelete', { ...fields, dataType: 0 }, gone);
   writeKeys(writer, 'elementsAdd', fields, without(desired, has));
 }

@@ -6,7 +6,7 @@ import { steadyDump, untilSteady } from '../../kernel/steady.ts';
 import type { Family } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import { slotsOf } from '../../state/deal.ts';
-import { withHeldOrder } from '../../state/pool.ts';
+import { withKernelOrder } from '../../state/pool.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Pause } from '../../time/pacer.ts';
 import type { Found, ObservedShared } from '../backend.ts';
@@ -60,7 +60,7 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
   }
 
   adopt(next: Forwarding): Forwarding {
-    return withHeldOrder(next, (pool) => this.#orderOf(pool, next));
+    return withKernelOrder(next, (pool) => this.#orderOf(pool, next));
   }
 
   /**

@@ -34,7 +34,7 @@ function stale(
   const inForce = new FrontendsInForce(family);
   for (const [previous, next] of steps) inForce.changed(previous, next);
   const found = contradicting(packedEntries(family, of), {
-    held: inForce.of('UDP'),
+    holders: inForce.of('UDP'),
     suspects: frontends.due,
     spared: frontends.fresh,
     nodePortAddresses: () => [address(nodeAddress)],

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { frontendKey } from '../../../src/state/frontend-key.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import { type Forwarding, type Frontend, forwardingKey } from '../../../src/state/types.ts';
-import { heldBy, type Tracked, TrackedForwardings } from '../../../src/sync/tracked.ts';
+import { newestOf, type Tracked, TrackedForwardings } from '../../../src/sync/tracked.ts';
 import { context, ready, resolveOne, service, slice } from '../state/build.ts';
 
 const [some] = resolve(service({ name: 'web' }), [], context) as [Forwarding];
@@ -81,7 +81,7 @@ it('a frontend that one Forwarding has or will have, and another is to have, has
             (planned.get(other) ?? before.get(other))?.some((port) => own.includes(port)),
         );
         const found = tracked.holders(forwarding(taker, own)) ?? [];
-        expect([...found].map((one) => heldBy(one)?.servicePort.name).sort()).toEqual(holders);
+        expect([...found].map((one) => newestOf(one)?.servicePort.name).sort()).toEqual(holders);
       }
       expect(tracked.desired.size).toBe(desired.size);
       expect(tracked.inForce.size).toBe(inForce.size);
