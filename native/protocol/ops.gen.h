@@ -11,7 +11,7 @@
 
 namespace fairlead::protocol {
 
-inline constexpr std::uint32_t kSchemaSum = 0x835a71a6;
+inline constexpr std::uint32_t kSchemaSum = 0x48859fc2;
 inline constexpr std::uint32_t kUnknownIndex = 0xffffffff;
 inline constexpr std::uint32_t kKeepPolicy = 0xffffffff;
 inline constexpr std::uint32_t kNoRegister = 0xffffffff;
@@ -1863,12 +1863,14 @@ struct Dynset {
   std::uint32_t key = 0;
   std::uint32_t data = 0;
   std::uint64_t timeout_ms = 0;
+  std::uint32_t over = 0;
   static constexpr void EachField(auto& record, auto each) {
     each("set", record.set);
     each("operation", record.operation);
     each("key", record.key);
     each("data", record.data);
     each("timeoutMs", record.timeout_ms);
+    each("over", record.over);
   }
 };
 

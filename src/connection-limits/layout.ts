@@ -29,7 +29,7 @@ import {
   vmap,
 } from '../kernel/nft/rule.ts';
 import { fieldsOfSet, type SetDefinition } from '../kernel/nft/sets.ts';
-import { connectionsOver, rateOver } from '../kernel/nft/stateful.ts';
+import { rateOver } from '../kernel/nft/stateful.ts';
 import { type Family, families } from '../net/address.ts';
 import { protocols } from '../net/protocol.ts';
 import { loopbackBlocks } from '../net/special-address.ts';
@@ -182,15 +182,12 @@ const boundForgottenMs = 120_000;
  */
 function listsOf(open: number) {
   const lists = 2 ** Math.ceil(Math.log2(Math.max(1, open / listMost)));
-  return {
-    bits: sportBits((lists - 1) << 1),
-    statement: connectionsOver(Math.max(1, Math.floor(open / lists))),
-  };
+  return { bits: sportBits((lists - 1) << 1), most: Math.max(1, Math.floor(open / lists)) };
 }
 
 /** Bounds each client address but the node's, which its own programs and their probes have. */
 function clientPart(bound: Bound, exempt: Bounds['exempt']): Part {
-  const [over, { bits, statement }] = [goto(overChain('client_limit')), listsOf(bound.open)];
+  const [over, { bits, most }] = [goto(overChain('client_limit')), listsOf(bound.open)];
   const definitions = families.map((family) => {
     const [address, name] = [addressTypes[family], family.toLowerCase()];
     const rate = {
@@ -200,7 +197,7 @@ function clientPart(bound: Bound, exempt: Bounds['exempt']): Part {
     };
     const key = [address, 'inet_service'] as const;
     const of = { name: `open-by-client-${name}`, comment: 'client : connections' };
-    const open = { ...set, ...of, key, flags: NFT_SET.EVAL, statement };
+    const open = { ...set, ...of, key, flags: NFT_SET.EVAL };
     return { family, rate, open };
   });
   return {
@@ -212,7 +209,7 @@ function clientPart(bound: Bound, exempt: Bounds['exempt']): Part {
       }),
       ...definitions.flatMap(({ family, open, rate }): Rule[] => [
         [matchFamily(family), updateSet(rate.name, [saddr(family)]), over],
-        [matchFamily(family), updateSet(open.name, [saddr(family), bits]), over],
+        [matchFamily(family), updateSet(open.name, [saddr(family), bits], most), over],
       ]),
     ]),
   };
@@ -224,12 +221,12 @@ export function partOfNamespace(name: string, { client, namespace }: Bounds): Pa
   if (namespace === undefined) return { chain: chain('any-namespace', rules), sets: [] };
   const { burst, open, per, rate } = namespace;
   const own = ['namespace', open, rate, per, client === undefined ? 0 : 1, name].join('-');
-  const { bits, statement } = listsOf(open);
+  const { bits, most } = listsOf(open);
   const of = { name: `open-${own}`, key: ['inet_service'], comment: '' } as const;
-  const connections = { ...set, ...of, flags: NFT_SET.EVAL, statement };
+  const connections = { ...set, ...of, flags: NFT_SET.EVAL };
   const over = goto(overChain('namespace_limit'));
   rules.push([rateOver(rate, burst, per), over]);
-  rules.push([updateSet(connections.name, [bits]), over]);
+  rules.push([updateSet(connections.name, [bits], most), over]);
   return { chain: chain(own, rules), sets: [fieldsOf(connections)] };
 }
 
@@ -273,11 +270,11 @@ export function partOf(
     sets.push(definition);
     return definition.name;
   };
-  const perClient = (reason: LimitReason, more: Partial<SetDefinition>): void => {
+  const perClient = (reason: LimitReason, more: Partial<SetDefinition>, open?: number): void => {
     for (const family of of) {
       const clients = forFamily(reason, family, [addressTypes[family]], more);
       const over = goto(overChain(reason));
-      rules.push([matchFamily(family), updateSet(clients, [saddr(family)]), over]);
+      rules.push([matchFamily(family), updateSet(clients, [saddr(family)], open), over]);
     }
   };
   const {
@@ -300,18 +297,17 @@ export function partOf(
     perClient('new_connections_per_second_per_client', more);
   }
   if (mostPerClient !== undefined) {
-    const statement = connectionsOver(mostPerClient);
-    perClient('max_connections_per_client', { flags: NFT_SET.EVAL, statement });
+    perClient('max_connections_per_client', { flags: NFT_SET.EVAL }, mostPerClient);
   }
   if (most !== undefined) {
     for (const family of of) {
       const address = addressTypes[family];
       const key = [address, ...destination, address, 'inet_service'] as const;
-      // It is always true: a connection is more than none. With it, the element ends with its own.
-      const more = { flags: NFT_SET.EVAL, size: most, statement: connectionsOver(0) };
+      const more = { flags: NFT_SET.EVAL, size: most };
       const connections = forFamily('max_connections', family, key, more);
       const own = [daddr(family), ...port, saddr(family), sport];
-      const add = addToSet(connections, own);
+      // It is always true: a connection is more than none. With it, the element ends with its own.
+      const add = addToSet(connections, own, 0);
       rules.push([matchFamily(family), add, returnToCaller]);
     }
     rules.push([goto(overChain('max_connections'))]);

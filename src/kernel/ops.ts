@@ -359,11 +359,21 @@ export const expressions = {
   fib: { code: 14, fields: { register: 'u32', result: 'u32', flags: 'u32' } },
   /**
    * operation: NFT_DYNSET_OP_*; data 0xffffffff for a set; timeoutMs 0 = the set's own. The kernel
-   * keeps timeouts in ticks: only multiples of 10 ms read back unchanged on every kernel.
+   * keeps timeouts in ticks: only multiples of 10 ms read back unchanged on every kernel. over: the
+   * connlimit of its elements, `ct count over N`; 0xffffffff: none.
    */
   dynset: {
     code: 15,
-    fields: { set: 'string', operation: 'u32', key: 'u32', data: 'u32', timeoutMs: 'u64' },
+    fields: {
+      ...{
+        set: 'string',
+        operation: 'u32',
+        key: 'u32',
+        data: 'u32',
+        timeoutMs: 'u64',
+        over: 'u32',
+      },
+    },
   },
   counter: { code: 16, fields: {} },
   /** Whether the packet's connection is one of at most `count`. flags: NFT_CONNLIMIT_F_*. */

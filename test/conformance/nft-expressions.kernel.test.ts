@@ -66,11 +66,21 @@ test.each(
       'fib saddr . iif oif 0': [{ kind: 'fib', register: 1, result: 1, flags: 9 }, equal(u32(0))],
       'add @d { ip saddr }': [
         load4(12),
-        { kind: 'dynset', set: 'd', operation: 0, key: 1, data: none, timeoutMs: 0 },
+        { kind: 'dynset', set: 'd', operation: 0, key: 1, data: none, timeoutMs: 0, over: none },
+      ],
+      'add @connections { ip saddr ct count over 7 }': [
+        load4(12),
+        {
+          ...{ kind: 'dynset', set: 'connections', operation: 0, key: 1, data: none },
+          ...{ timeoutMs: 0, over: 7 },
+        },
       ],
       'update @d { ip saddr timeout 30s }': [
         load4(12),
-        { kind: 'dynset', set: 'd', operation: 1, key: 1, data: none, timeoutMs: 30_000 },
+        {
+          ...{ kind: 'dynset', set: 'd', operation: 1, key: 1, data: none },
+          ...{ timeoutMs: 30_000, over: none },
+        },
       ],
       reject: [{ kind: 'reject', type: 0, icmpCode: 3 }],
       'reject with icmp type host-unreachable': [{ kind: 'reject', type: 0, icmpCode: 1 }],

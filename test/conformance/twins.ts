@@ -10,6 +10,7 @@ table % t {
   set s { type ADDR; }
   set i { type ifname; }
   set d { type ADDR; flags dynamic,timeout; timeout 1h; size 65535; }
+  set connections { type ADDR; flags dynamic; size 65535; }
   set e { type ADDR . inet_service; flags dynamic; size 65535; }
   map m { type ADDR : ADDR; }
   map affinity { type ADDR : ADDR . inet_service; flags dynamic,timeout; timeout 1h; size 65535; }

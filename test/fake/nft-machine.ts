@@ -328,7 +328,9 @@ class Registers {
     const { ADD, UPDATE } = NFT_DYNSET_OP;
     if (expression.operation !== UPDATE && expression.operation !== ADD) unknown(expression);
     const { elements, fields } = this.#table.sets.get(expression.set) as NftSet;
-    const [statement] = ruleOf(fields.statement);
+    const limit = { kind: 'connlimit', count: expression.over, flags: 1 } as const;
+    const own = expression.over === noRegister ? undefined : limit;
+    const [statement = own] = ruleOf(fields.statement);
     // Its connections have ended by the next packet, and no second is too short for one.
     if (statement !== undefined && statement.kind !== 'counter') return this.#stateful(statement);
     if (this.#packet.isTrial) return undefined;

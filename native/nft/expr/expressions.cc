@@ -88,15 +88,38 @@ constexpr auto kCt =
     FormOf<CtLoad>("ct", Needed(NFTA_CT_DREG, &CtLoad::reg), Plain(NFTA_CT_KEY, &CtLoad::key),
                    Optional(NFTA_CT_DIRECTION, &CtLoad::direction, std::uint8_t{0xff}));
 
+/** `ct count over N`, which elements get that packets add. */
+struct OverPart {
+  void Put(const Dynset& dynset, MessageWriter& out) const {
+    if (dynset.over == kNoRegister) return;
+    const auto statement = out.BeginNest(NFTA_DYNSET_EXPR);
+    out.PutString(NFTA_EXPR_NAME, kConnlimit.name);
+    const auto data = out.BeginNest(NFTA_EXPR_DATA);
+    out.PutU32Be(NFTA_CONNLIMIT_COUNT, dynset.over);
+    out.PutU32Be(NFTA_CONNLIMIT_FLAGS, NFT_CONNLIMIT_F_INV);
+    out.EndNest(data);
+    out.EndNest(statement);
+  }
+  bool Take(const Attributes& from, Dynset& dynset) const {
+    dynset.over = kNoRegister;
+    if (!from.Has(NFTA_DYNSET_EXPR)) return true;
+    const wire::AttrTable<NFTA_EXPR_MAX> statement(from.Bytes(NFTA_DYNSET_EXPR));
+    if (statement.malformed() || statement.String(NFTA_EXPR_NAME) != kConnlimit.name) return false;
+    const Attributes limit(statement.Bytes(NFTA_EXPR_DATA));
+    dynset.over = limit.U32Be(NFTA_CONNLIMIT_COUNT);
+    return !limit.malformed() && limit.U32Be(NFTA_CONNLIMIT_FLAGS) == NFT_CONNLIMIT_F_INV;
+  }
+};
+
 /**
- * Adds, updates or deletes an element for a packet. Records cannot express inversion and
+ * Adds, updates or deletes an element for a packet. Records cannot express inversion and other
  * statements of elements.
  */
 constexpr auto kDynset = FormOf<Dynset>(
     "dynset", Plain(NFTA_DYNSET_SET_NAME, &Dynset::set), Plain(NFTA_DYNSET_OP, &Dynset::operation),
     Plain(NFTA_DYNSET_SREG_KEY, &Dynset::key),
     Optional(NFTA_DYNSET_SREG_DATA, &Dynset::data, kNoRegister),
-    Optional(NFTA_DYNSET_TIMEOUT, &Dynset::timeout_ms, std::uint64_t{0}), Missing{NFTA_DYNSET_EXPR},
+    Optional(NFTA_DYNSET_TIMEOUT, &Dynset::timeout_ms, std::uint64_t{0}), OverPart{},
     Missing{NFTA_DYNSET_EXPRESSIONS}, Zero{NFTA_DYNSET_FLAGS});
 
 /** Looks an address up in the routing table. */

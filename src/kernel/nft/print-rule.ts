@@ -4,6 +4,7 @@
  * `[ limit ]`.
  */
 import { formatAddress } from '../../net/address.ts';
+import { noRegister } from '../ops.ts';
 import { readRule } from '../xt/compile.ts';
 import { printRule as printXtRule } from '../xt/print.ts';
 import { type Clause, type ClauseOf, readClauses, type Value } from './clauses.ts';
@@ -172,7 +173,7 @@ class RulePrinter {
     return `${verb} to${host}${at}`;
   }
 
-  #updateSet({ dataParts, operation, parts, set, timeoutMs }: ClauseOf<'dynset'>): string {
+  #updateSet({ dataParts, operation, over, parts, set, timeoutMs }: ClauseOf<'dynset'>): string {
     const verb =
       operation === NFT_DYNSET_OP.UPDATE
         ? 'update'
@@ -181,7 +182,8 @@ class RulePrinter {
           : 'delete';
     const timeout = timeoutMs === 0 ? '' : ` timeout ${timeoutMs / 1000}s`;
     const value = dataParts === undefined ? '' : ` : ${this.#words(dataParts)}`;
-    return `${verb} @${set} { ${this.#words(parts)}${timeout}${value} }`;
+    const limit = over === noRegister ? '' : ` ct count over ${over}`;
+    return `${verb} @${set} { ${this.#words(parts)}${timeout}${limit}${value} }`;
   }
 }
 

@@ -260,14 +260,17 @@ export function dnatTo(
 
 /**
  * `update @set { key }`. When the set is full, the rule ends: put what follows into another rule.
+ * With `over`: `{ key ct count over N }`. A set with that statement would have it copied into the
+ * rule, whose end gives up a reference that only the set has taken (nft_dynset_init, Linux 6.18);
+ * without references connection tracking ends, and with it all translation.
  */
-export function updateSet(set: string, key: readonly Selector[]): Statement {
-  return changeSet(set, key, NFT_DYNSET_OP.UPDATE);
+export function updateSet(set: string, key: readonly Selector[], over?: number): Statement {
+  return changeSet(set, key, NFT_DYNSET_OP.UPDATE, over);
 }
 
-/** `add @set { key }`. When the set is full, the rule ends. */
-export function addToSet(set: string, key: readonly Selector[]): Statement {
-  return changeSet(set, key, NFT_DYNSET_OP.ADD);
+/** `add @set { key }`, likewise. When the set is full, the rule ends. */
+export function addToSet(set: string, key: readonly Selector[], over?: number): Statement {
+  return changeSet(set, key, NFT_DYNSET_OP.ADD, over);
 }
 
 /** `delete @set { key }`. Without such an element nothing happens. */
@@ -275,11 +278,11 @@ export function deleteFromSet(set: string, key: readonly Selector[]): Statement 
   return changeSet(set, key, NFT_DYNSET_OP.DELETE);
 }
 
-function changeSet(set: string, key: readonly Selector[], operation: number): Statement {
-  return (out) => {
+function changeSet(set: string, key: readonly Selector[], operation: number, over = noRegister) {
+  return (out: Writer): void => {
     loadAll(out, key);
     const data = noRegister;
-    out.write('dynset', { set, operation, key: register(0), data, timeoutMs: 0 });
+    out.write('dynset', { set, operation, key: register(0), data, timeoutMs: 0, over });
   };
 }
 
@@ -300,6 +303,7 @@ export function updateMap(
       key: register(0),
       data: register(dataSlot),
       timeoutMs: timeoutSeconds * 1000,
+      over: noRegister,
     });
   };
 }
