@@ -59,11 +59,13 @@ export interface ProxySettings {
   readonly connectionLimits?: {
     readonly clientConnections?: number;
     readonly namespaceConnections?: number;
+    readonly exemptClients?: readonly string[];
   };
   readonly serviceMetrics?: boolean;
   readonly serviceBytes?: boolean;
   readonly healthzNodeShutdown?: boolean;
   readonly healthzNetwork?: boolean;
+  readonly serviceProxyName?: string;
   /** Of the product. */
   readonly connectTime?: 'off' | 'host' | 'all';
   readonly connectTimeExcludedPods?: string;

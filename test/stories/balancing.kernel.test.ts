@@ -10,7 +10,6 @@ import { EndpointList } from '../../src/net/endpoint-list.ts';
 import type { Balance } from '../../src/state/deal.ts';
 import { hashTableInSteps } from '../../src/state/hash-table.ts';
 import { finish } from '../../src/state/steps.ts';
-import { mixedRules, nftablesRules, restoreText } from '../conformance/kube-proxy-rules.ts';
 import { hashed } from '../fake/jhash.ts';
 import { CLIENT_IP, clusterIp, POD_A_IP } from '../lab/addresses.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
@@ -18,7 +17,6 @@ import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../la
 import { BASELINE } from '../lab/objects.ts';
 import { answerMs } from '../lab/pace.ts';
 import { MODES_WITHOUT_IPVS } from '../lab/proxy.ts';
-import { until } from '../process/program.ts';
 import {
   annotated,
   atPorts,
@@ -31,8 +29,6 @@ import {
   weighted,
 } from './balancing-rig.ts';
 import { vip } from './common.ts';
-import { kubeProxyAddresses } from './downloads.ts';
-import { cleanup } from './fairlead-proxy.ts';
 
 let rig: BalancingRig;
 beforeAll(async () => {
@@ -87,43 +83,6 @@ describe.each(['nftables', 'iptables'] as const)('least connections in mode %s',
       await proxy.stop();
       await rig.start(objects(6), mode);
       expect(await rig.evenOut(2, 1, 1, 1, 1, 1)).toBeLessThan(300);
-    },
-    longestMs,
-  );
-
-  test(
-    'count those of kube-proxy, and all continue when it serves again and nothing is left',
-    async () => {
-      const { actors, node } = rig.lab;
-      const target = () => `${POD_A_IP.IPv4}:${ports[0]}`;
-      const addresses = { ...kubeProxyAddresses('IPv4'), target };
-      const kubeProxy = () =>
-        mode === 'nftables'
-          ? node.run(['nft', '-f', '-'], nftablesRules('ip', addresses))
-          : node.run(
-              ['iptables-nft-restore'],
-              restoreText(mixedRules(addresses, 'ACCEPT'), ['kube-proxy', 'others']),
-            );
-      await kubeProxy();
-      for (let n = 0; n < 60; n += 1) await rig.hold();
-      expect(rig.counts().slice(0, 2)).toEqual([60, 0]);
-      const proxy = await rig.start(atPorts('TCP', balance, ports.slice(0, 2)), mode);
-      const rules = () => node.run(['nft', 'list', 'ruleset']);
-      const isAlone = async () => !/service-ULMVA6XW|XPGD46QRK7WJZT7O/.test(await rules());
-      await until(isAlone, 'rules of kube-proxy are gone');
-      // At random, 240.
-      expect(await rig.evenOut(1, 1)).toBeLessThan(150);
-      await proxy.stop();
-      await cleanup(node);
-      expect(await rules()).not.toMatch(/fairlead|KUBE-S|10.96.0.10/);
-      await kubeProxy();
-      for (const [flow, port] of rig.held) {
-        expect(await actors.client.resume(flow, answerMs)).toMatchObject({
-          kind: 'answered',
-          port,
-        });
-      }
-      await node.run(['nft', 'flush', 'ruleset']);
     },
     longestMs,
   );

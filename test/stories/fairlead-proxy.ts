@@ -112,10 +112,11 @@ export function fairlead(
   };
 }
 
-/** What `--cleanup` does. */
-export function cleanup(node: NodeUnderTest): Promise<void> {
+/** What `--cleanup` does, of a proxy with a name with what that one has made. */
+export function cleanup(node: NodeUnderTest, proxyName = ''): Promise<void> {
   return askKernel(node, async (kernel) => {
-    for (const mode of availableModes()) await cleanupMode(mode, kernel);
+    for (const mode of availableModes(proxyName)) await cleanupMode(mode, kernel);
+    if (proxyName !== '') return;
     for (const feature of ofFeatures(kernel)) await feature('remove', () => {});
   });
 }
@@ -157,7 +158,7 @@ class RunningFairlead implements MeasuredProxy {
     this.#node = node;
     this.#settings = settings;
     this.#options = options;
-    this.#source = new ObjectSource(node.nodeName, options.listed);
+    this.#source = new ObjectSource(node.nodeName, options.listed, settings.serviceProxyName);
   }
 
   async start(objects: readonly KubernetesObject[]): Promise<void> {
@@ -165,7 +166,7 @@ class RunningFairlead implements MeasuredProxy {
     if (this.#mode === 'ipvs') await setSysctls(this.#node);
     const config = configOf(this.#mode, this.#node, this.#settings);
     const kernel = this.#openKernel();
-    const modes = this.#options.modes ?? builtModes();
+    const modes = this.#options.modes ?? builtModes(undefined, config.serviceProxyName);
     this.#app = new App({
       config,
       modes,
@@ -288,9 +289,9 @@ class ObjectSource implements Source {
   #objects: readonly KubernetesObject[] = [];
   #deliveries: ReadonlyMap<Resource, Delivery> = new Map();
 
-  constructor(nodeName: string, listed = Promise.resolve()) {
+  constructor(nodeName: string, listed = Promise.resolve(), proxyName?: string) {
     this.#nodeName = nodeName;
-    this.#context = decodeContext(nodeName);
+    this.#context = decodeContext(nodeName, proxyName);
     this.#listed = listed;
   }
 

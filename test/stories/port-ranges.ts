@@ -18,7 +18,6 @@ import {
   open,
   refused,
   remove,
-  restart,
   resume,
   type Server,
   type Story,
@@ -226,18 +225,6 @@ export const portRangeStories: readonly Story[] = [
       ...everywhere.map((_, n) => resume(`flow ${n}`, podA)),
     ]),
     servers: servers('UDP'),
-  },
-  {
-    ...storyOf('Connections to a range do not notice a restart, and changes continue', '', [
-      apply(ranged(), ...behind(['pod-a'])),
-      open('kept', 'client', at(lb, 5400), answered({ 'pod-a:5400': 'node' })),
-      restart(),
-      resume('kept', answered({ 'pod-a:5400': 'node' })),
-      ...each('client', (p) => answered({ [`pod-a:${p}`]: 'node' })),
-      apply(...behind(['pod-a', 'pod-b'])),
-      ...each('client', (p) => answered({ [`pod-a:${p}`]: 'node', [`pod-b:${p}`]: 'node' })),
-    ]),
-    servers: servers(),
   },
   {
     ...storyOf('What a range cannot have leaves only its first port served', '', [
