@@ -67,9 +67,9 @@ export class WatchFlow {
     this.#state = 'live';
   }
 
-  /** The next watch may be for a future version. */
+  /** The next watch may be for a future version. Only one is short, in case that lasts. */
   doubted(): void {
-    this.#state = 'buffered';
+    if (this.#state === 'live') this.#state = 'buffered';
   }
 
   /** The watch ended normally. */

@@ -139,12 +139,12 @@ it.each<[string, Answer[], string]>([
   [
     'is silent',
     [[listed, ever], [ever]],
-    `${list}, 90 version, 95 watch 9, ${at([185.125, 275.25, 365.375], 'watch 53')}, 455.5 version, 460.5 watch 9`,
+    `${list}, 90 version, 95 watch 53, ${at([185.125, 275.25, 365.375], 'watch 53')}, 455.5 version, 460.5 watch 53`,
   ],
   [
     'does not begin to answer',
     [live, 'nothing'],
-    `${next}, 190.125 version, 195.125 watch 9, 375.375 watch 53, 675.875 version, 680.875 watch 9`,
+    `${next}, 190.125 version, 195.125 watch 53, 375.375 watch 53, 675.875 version, 680.875 watch 53`,
   ],
   ['sends what is new', [[listed, ...minutes(6)], [ever]], `${list}, 330 watch 450`],
   [

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { isNewer } from '../../../../src/source/kubernetes/rollback-probe.ts';
+import { defaultTiming } from '../../../../src/source/kubernetes/timing.ts';
+import { WatchFlow } from '../../../../src/source/kubernetes/watch-flow.ts';
 
 describe('isNewer', () => {
   it.each([
@@ -21,4 +23,17 @@ describe('isNewer', () => {
   ])('treats versions that it cannot compare as newer: %s after %s', (version, position) => {
     expect(isNewer(version, position)).toBe(true);
   });
+});
+
+it('is waited for by one short watch, where a server does not say it', () => {
+  const flow = new WatchFlow(defaultTiming);
+  flow.proven();
+  const areShort = [1, 2].map(() => {
+    flow.doubted();
+    const { seconds } = flow.length('news');
+    flow.began(performance.now());
+    flow.ended();
+    return seconds <= 10;
+  });
+  expect(areShort).toEqual([true, false]);
 });
