@@ -484,6 +484,18 @@ const rows = {
       'The kernel cannot list or delete them.',
       'Add what is missing, such as a capability.',
     ],
+    [
+      'Connection ended',
+      'info',
+      'service, port, client, frontend, endpoint, outcome, durationMs, bytesIn, bytesOut',
+      'The flow log. `outcome`: `answered`, `reset` or `no answer`.',
+    ],
+    [
+      'Ended connections without a line of their own',
+      'info',
+      'flows',
+      'The flow log has a hundred lines a second, chosen by chance.',
+    ],
   ],
   'Taking over': [
     [

@@ -1,5 +1,8 @@
 #include "bytes/bytes_family.h"
 
+#include <linux/in.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nf_conntrack_tcp.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 #include <linux/sock_diag.h>
 #include <poll.h>
@@ -12,6 +15,7 @@
 #include "conntrack/entry.h"
 #include "conntrack/message.h"
 #include "protocol/dump_answer.h"
+#include "wire/byte_order.h"
 
 namespace fairlead::bytes {
 
@@ -32,8 +36,46 @@ constexpr std::uint32_t kWaitMsMax = 1000;
 /** The sleep after all events were read: to wake up for each would take longer than to read it. */
 constexpr int kRestMs = 10;
 
+constexpr std::uint64_t kNsPerMs = 1'000'000;
+constexpr std::uint64_t kMsPerSecond = 1000;
+/** Places in `timers` behind those of TCP states. */
+enum : std::size_t { kUdpTimer = TCP_CONNTRACK_LISTEN + 1, kUdpStreamTimer };
+/** Places in `flowOutcomes`. */
+enum : std::uint8_t { kAnswered, kReset, kNoAnswer };
+
+/** The number at a place of packed ones; 0 where there is none. */
+std::uint32_t At(std::span<const std::uint8_t> packed, std::size_t i) noexcept {
+  constexpr std::size_t kBytes = sizeof(std::uint32_t);
+  const bool is_there = (i + 1) * kBytes <= packed.size();
+  return is_there ? wire::LoadHost<std::uint32_t>(packed.data() + i * kBytes) : 0;
+}
+
 std::uint64_t BytesOf(std::span<const std::uint8_t> counters) noexcept {
   return wire::AttrTable<CTA_COUNTERS_MAX>(counters).U64Be(CTA_COUNTERS_BYTES);
+}
+
+std::uint8_t OutcomeOf(const conntrack::Entry& entry) noexcept {
+  const bool is_tcp = entry.original.protocol == IPPROTO_TCP;
+  if ((entry.status & (is_tcp ? IPS_ASSURED : IPS_SEEN_REPLY)) != 0) return kAnswered;
+  return is_tcp && entry.tcp_state == TCP_CONNTRACK_CLOSE ? kReset : kNoAnswer;
+}
+
+/** From the first packet to the last: the kernel's timer is taken off. -1: it has no times. */
+std::int64_t DurationMs(const conntrack::Entry& entry, std::span<const std::uint8_t> timestamps,
+                        std::span<const std::uint8_t> timers) noexcept {
+  const wire::AttrTable<CTA_TIMESTAMP_MAX> times(timestamps);
+  if (!times.Has(CTA_TIMESTAMP_START) || !times.Has(CTA_TIMESTAMP_STOP)) return -1;
+  const std::uint64_t start = times.U64Be(CTA_TIMESTAMP_START);
+  // The clock may have been set back.
+  const std::uint64_t stop = std::max(start, times.U64Be(CTA_TIMESTAMP_STOP));
+  const std::uint64_t ms = (stop - start) / kNsPerMs;
+  std::uint32_t timer = 0;
+  if (entry.original.protocol == IPPROTO_TCP) {
+    timer = At(timers, entry.tcp_state);
+  } else if (entry.original.protocol == IPPROTO_UDP) {
+    timer = At(timers, (entry.status & IPS_ASSURED) != 0 ? kUdpStreamTimer : kUdpTimer);
+  }
+  return static_cast<std::int64_t>(ms - std::min(ms, timer * kMsPerSecond));
 }
 
 /** Reads events for `wait_ms`. */
@@ -78,24 +120,72 @@ void Sums::Take(const wire::Message& message) {
   const bool is_translated = !std::ranges::equal(to.address, from.address) ||
                              !std::ranges::equal(to.port, from.port);
   if (!is_translated || zone != 0 || original.zone != 0 || reply.zone != 0) return;
-  const Key key(original.protocol, wire::ReadU16Be(to.port, 0),
-                {to.address.begin(), to.address.end()}, {from.address.begin(), from.address.end()});
+  const std::int64_t ms = DurationMs(*entry, table.Bytes(CTA_TIMESTAMP), asked_.timers);
+  const Bytes bytes{BytesOf(table.Bytes(CTA_COUNTERS_ORIG)),
+                    BytesOf(table.Bytes(CTA_COUNTERS_REPLY))};
+  const std::uint16_t port = wire::ReadU16Be(to.port, 0);
+  Keep(*entry, bytes, ms);
+  const Key key(original.protocol, port, {to.address.begin(), to.address.end()},
+                {from.address.begin(), from.address.end()});
   if (rows_.size() == kRowsMax && !rows_.contains(key)) {
     ++missed_;
     return;
   }
-  auto& [from_clients, to_clients] = rows_[key];
-  from_clients += BytesOf(table.Bytes(CTA_COUNTERS_ORIG));
-  to_clients += BytesOf(table.Bytes(CTA_COUNTERS_REPLY));
+  Row& row = rows_[key];
+  for (std::size_t i = 0; i < bytes.size(); ++i) row.bytes[i] += bytes[i];
+  if (ms < 0) return;
+  const std::size_t bounds = asked_.bounds.size() / sizeof(std::uint32_t);
+  row.durations.resize(bounds + 1);
+  std::size_t at = 0;
+  while (at < bounds && ms > At(asked_.bounds, at)) ++at;
+  ++row.durations[at];
+  row.ms += static_cast<std::uint64_t>(ms);
+}
+
+void Sums::Keep(const conntrack::Entry& entry, const Bytes& bytes, std::int64_t ms) {
+  const std::uint8_t outcome = OutcomeOf(entry);
+  if (asked_.flows == 0 || (asked_.failed != 0 && outcome == kAnswered)) return;
+  ++flows_seen_;
+  std::size_t at = flows_.size();
+  if (at < asked_.flows) {
+    flows_.emplace_back();
+  } else {
+    at = std::uniform_int_distribution<std::uint64_t>(0, flows_seen_ - 1)(random_);
+  }
+  if (at >= flows_.size()) return;
+  const auto& [client, frontend] = std::pair(entry.original.source, entry.original.destination);
+  const auto& endpoint = entry.reply.source;
+  auto& [record, of_client, of_frontend, of_endpoint] = flows_[at];
+  record.protocol = entry.original.protocol;
+  record.client_port = wire::ReadU16Be(client.port, 0);
+  record.port = wire::ReadU16Be(frontend.port, 0);
+  record.endpoint_port = wire::ReadU16Be(endpoint.port, 0);
+  record.in = bytes[0];
+  record.out = bytes[1];
+  record.outcome = outcome;
+  record.is_timed = ms < 0 ? 0 : 1;
+  record.ms = ms < 0 ? 0 : static_cast<std::uint64_t>(ms);
+  of_client.assign(client.address.begin(), client.address.end());
+  of_frontend.assign(frontend.address.begin(), frontend.address.end());
+  of_endpoint.assign(endpoint.address.begin(), endpoint.address.end());
 }
 
 void Sums::Append(std::uint32_t lost, protocol::RecordWriter& out) const {
-  for (const auto& [key, bytes] : rows_) {
+  for (const auto& [key, row] : rows_) {
     const auto& [number, port, frontend, endpoint] = key;
-    out.Append(
-        protocol::reply::BytesOfEnded{number, port, frontend, endpoint, bytes[0], bytes[1]});
+    const auto* durations = reinterpret_cast<const std::uint8_t*>(row.durations.data());
+    out.Append(protocol::reply::BytesOfEnded{
+        number, port, frontend, endpoint, row.bytes[0], row.bytes[1],
+        {durations, row.durations.size() * sizeof(std::uint32_t)}, row.ms});
   }
-  out.Append(protocol::reply::BytesMissed{missed_ + lost});
+  for (const auto& [kept, client, frontend, endpoint] : flows_) {
+    auto record = kept;
+    record.client = client;
+    record.frontend = frontend;
+    record.endpoint = endpoint;
+    out.Append(record);
+  }
+  out.Append(protocol::reply::BytesMissed{missed_ + lost, flows_seen_ - flows_.size()});
 }
 
 BytesFamily::BytesFamily() noexcept
@@ -108,9 +198,9 @@ std::expected<ByteBuffer, SystemError> BytesFamily::RunRequest(
     wire::Socket& socket, std::span<const std::uint8_t> buffer) {
   const auto request = protocol::ReadRequest<Request>(buffer);
   if (!request) return protocol::RefuseDump(request.error());
-  Sums sums;
-  const std::uint32_t wait_ms = std::get<0>(*request).wait_ms;
-  const auto read = ReadEvents(socket, std::min(wait_ms, kWaitMsMax), sums);
+  const auto& asked = std::get<0>(*request);
+  Sums sums(asked);
+  const auto read = ReadEvents(socket, std::min(asked.wait_ms, kWaitMsMax), sums);
   if (!read) return std::unexpected(read.error());
   const std::uint32_t before = std::exchange(dropped_, Dropped(socket));
   // A new socket counts from 0.

@@ -3,10 +3,12 @@
 
 #include <array>
 #include <map>
+#include <random>
 #include <tuple>
 #include <variant>
 #include <vector>
 
+#include "conntrack/entry.h"
 #include "protocol/netlink_family.h"
 #include "protocol/ops.gen.h"
 #include "protocol/record_writer.h"
@@ -17,6 +19,8 @@ namespace fairlead::bytes {
 /** Adds up the bytes of ended connections, for the records of src/kernel/conntrack-ops.ts. */
 class Sums {
  public:
+  /** `asked` must outlive this object. */
+  explicit Sums(const protocol::request::BytesRead& asked) noexcept : asked_(asked) {}
   /** Adds the connection of an event. Ignores messages of other types. */
   void Take(const wire::Message& message);
   /** `lost`: connections of which there was no event. */
@@ -28,8 +32,28 @@ class Sums {
   using Key = std::tuple<std::uint8_t, std::uint16_t, Address, Address>;
   /** From clients, and to them. */
   using Bytes = std::array<std::uint64_t, 2>;
+  struct Row {
+    Bytes bytes{};
+    /** Connections by duration, and the sum of milliseconds. */
+    std::vector<std::uint32_t> durations;
+    std::uint64_t ms = 0;
+  };
+  /** A record without its addresses, and these. */
+  struct Flow {
+    protocol::reply::FlowOfEnded record;
+    Address client;
+    Address frontend;
+    Address endpoint;
+  };
 
-  std::map<Key, Bytes> rows_;
+  /** Keeps the flow if there is room, else by chance: each is equally likely. -1: not timed. */
+  void Keep(const conntrack::Entry& entry, const Bytes& bytes, std::int64_t ms);
+
+  const protocol::request::BytesRead& asked_;
+  std::map<Key, Row> rows_;
+  std::vector<Flow> flows_;
+  std::minstd_rand random_{std::random_device{}()};
+  std::uint64_t flows_seen_ = 0;
   std::uint64_t missed_ = 0;
 };
 

@@ -11,7 +11,7 @@
 
 namespace fairlead::protocol {
 
-inline constexpr std::uint32_t kSchemaSum = 0x48859fc2;
+inline constexpr std::uint32_t kSchemaSum = 0xa564874d;
 inline constexpr std::uint32_t kUnknownIndex = 0xffffffff;
 inline constexpr std::uint32_t kKeepPolicy = 0xffffffff;
 inline constexpr std::uint32_t kNoRegister = 0xffffffff;
@@ -936,8 +936,16 @@ struct BytesRead {
   static constexpr std::uint32_t kCode = 122;
   static constexpr const char* kName = "bytesRead";
   std::uint32_t wait_ms = 0;
+  std::span<const std::uint8_t> timers;
+  std::span<const std::uint8_t> bounds;
+  std::uint32_t flows = 0;
+  std::uint8_t failed = 0;
   static constexpr void EachField(auto& record, auto each) {
     each("waitMs", record.wait_ms);
+    each("timers", record.timers);
+    each("bounds", record.bounds);
+    each("flows", record.flows);
+    each("failed", record.failed);
   }
 };
 
@@ -1588,6 +1596,8 @@ struct BytesOfEnded {
   std::span<const std::uint8_t> endpoint;
   std::uint64_t in = 0;
   std::uint64_t out = 0;
+  std::span<const std::uint8_t> durations;
+  std::uint64_t ms = 0;
   static constexpr void EachField(auto& record, auto each) {
     each("protocol", record.protocol);
     each("port", record.port);
@@ -1595,6 +1605,8 @@ struct BytesOfEnded {
     each("endpoint", record.endpoint);
     each("in", record.in);
     each("out", record.out);
+    each("durations", record.durations);
+    each("ms", record.ms);
   }
 };
 
@@ -1602,8 +1614,41 @@ struct BytesMissed {
   static constexpr std::uint32_t kCode = 206;
   static constexpr const char* kName = "bytesMissed";
   std::uint64_t connections = 0;
+  std::uint64_t flows = 0;
   static constexpr void EachField(auto& record, auto each) {
     each("connections", record.connections);
+    each("flows", record.flows);
+  }
+};
+
+struct FlowOfEnded {
+  static constexpr std::uint32_t kCode = 207;
+  static constexpr const char* kName = "flowOfEnded";
+  std::uint8_t protocol = 0;
+  std::span<const std::uint8_t> client;
+  std::uint16_t client_port = 0;
+  std::span<const std::uint8_t> frontend;
+  std::uint16_t port = 0;
+  std::span<const std::uint8_t> endpoint;
+  std::uint16_t endpoint_port = 0;
+  std::uint64_t in = 0;
+  std::uint64_t out = 0;
+  std::uint8_t outcome = 0;
+  std::uint8_t is_timed = 0;
+  std::uint64_t ms = 0;
+  static constexpr void EachField(auto& record, auto each) {
+    each("protocol", record.protocol);
+    each("client", record.client);
+    each("clientPort", record.client_port);
+    each("frontend", record.frontend);
+    each("port", record.port);
+    each("endpoint", record.endpoint);
+    each("endpointPort", record.endpoint_port);
+    each("in", record.in);
+    each("out", record.out);
+    each("outcome", record.outcome);
+    each("isTimed", record.is_timed);
+    each("ms", record.ms);
   }
 };
 

@@ -49,7 +49,7 @@ export interface AppOptions extends ObserversOptions {
   readonly connectTime?: ConnectTimePaths;
   /** See `ExcludedPodsOptions`. */
   readonly excludedCgroupsMax?: number;
-  /** Says which devices lead to other machines, for the fast path. Default: `host`. */
+  /** Says which devices lead to other machines, and how long entries live. Default: `host`. */
   readonly deviceFiles?: FastPathOptions['host'];
   /** Tries connections to endpoints. Default: from this process. */
   readonly connect?: NonNullable<ProberOptions['connect']>;
@@ -146,14 +146,12 @@ export class Agent implements AgentState, HealthInput {
     this.sliceSurvey = new SliceSurvey(this);
     this.takenNodePorts = new TakenNodePorts(this);
     this.unanswered = new UnansweredEndpoints(this);
-    this.serviceBytes = new ServiceBytes({ ...options, agent: this, state: this.state });
+    const devices = options.deviceFiles ?? host;
+    const parts = { ...options, ...(devices && { host: devices }), agent: this, state: this.state };
+    this.serviceBytes = new ServiceBytes(parts);
     this.observers = new Observers(options, this);
     const { endpointHealth, events, localhost, source: reports } = this.observers;
-    const devices = options.deviceFiles ?? host;
-    this.fastPath = new FastPath({
-      ...{ ...options, ...(devices && { host: devices }) },
-      ...{ agent: this, state: this.state },
-    });
+    this.fastPath = new FastPath(parts);
     this.connectionLimits = new ConnectionLimits({
       ...{ ...options, agent: this, state: this.state },
       problems: this.problemIndex,

@@ -12,6 +12,9 @@ const liberalPath = `${sysctls}/nf_conntrack_tcp_be_liberal`;
 const hashSizePath = `${sysctls}/nf_conntrack_buckets`;
 const cpusOnlinePath = '/sys/devices/system/cpu/online';
 
+/** Missing without CONFIG_NF_CONNTRACK_TIMESTAMP. */
+const timestampPath = `${sysctls}/nf_conntrack_timestamp`;
+
 /** The most that `maxPerCore` asks for, on machines with very many cores. */
 const maxCap = 1_048_576;
 /** Entries for each bucket of the hash table. */
@@ -54,7 +57,10 @@ export function conntrackSysctls(
     want(maxPath, max, 'maxPerCore: 0', limit === 'at least');
     want(hashSizePath, Math.floor(max / entriesPerBucket), 'maxPerCore: 0', true);
   }
-  if (config.countsBytes) want(`${sysctls}/nf_conntrack_acct`, 1, 'serviceBytes: false');
+  if (config.countsBytes) {
+    want(`${sysctls}/nf_conntrack_acct`, 1, 'serviceBytes: false');
+    if (files.read(timestampPath) !== undefined) want(timestampPath, 1, 'serviceBytes: false');
+  }
   if (config.tcpBeLiberal) want(liberalPath, 1, 'tcpBeLiberal: false');
   for (const [name, field, timeoutMs] of [
     ['tcp_timeout_established', 'tcpEstablishedTimeout', config.tcpEstablishedTimeoutMs],
@@ -67,6 +73,21 @@ export function conntrackSysctls(
     if (timeoutMs > 0) want(`${sysctls}/nf_conntrack_${name}`, seconds, `${field}: 0s`);
   }
   return desired;
+}
+
+/** Timers that begin with the last packet; empty: an open connection ends otherwise. */
+const timers = [
+  ...['', 'tcp_timeout_syn_sent', 'tcp_timeout_syn_recv', '', 'tcp_timeout_fin_wait'],
+  ...['tcp_timeout_close_wait', 'tcp_timeout_last_ack', 'tcp_timeout_time_wait'],
+  ...['tcp_timeout_close', 'tcp_timeout_syn_sent', 'udp_timeout', 'udp_timeout_stream'],
+];
+
+/** Seconds by TCP state (TCP_CONNTRACK_*), then of UDP: without and with IPS_ASSURED. */
+export function closingTimers(files: ReadableFiles | undefined): readonly number[] {
+  return timers.map((name) => {
+    const isTimer = files !== undefined && name !== '';
+    return Number((isTimer && readIfPossible(files, `${sysctls}/nf_conntrack_${name}`)) || 0);
+  });
 }
 
 /** Whether the kernel has connection tracking, and it is loaded. */

@@ -26,27 +26,57 @@ export const conntrackRequests = {
 
 /** Requests of the interface `Kernel` about ended connections. A buffer holds exactly one. */
 export const bytesRequests = {
-  /** What has ended since the first one of these or the last, or ends within `waitMs`, up to 1 s. */
-  bytesRead: { code: 122, fields: { waitMs: 'u32' } },
+  /**
+   * What has ended since the first one of these or the last, or ends within `waitMs`, up to 1 s.
+   * - `timers`: u32 seconds for which an entry outlives its last packet, by TCP state
+   *   (TCP_CONNTRACK_*), then of UDP: without and with IPS_ASSURED;
+   * - `bounds`: u32 ms, growing, between which durations are counted;
+   * - `flows`: the most `flowOfEnded`, of failed connections only if `failed` is 1.
+   */
+  bytesRead: {
+    code: 122,
+    fields: { waitMs: 'u32', timers: 'bytes', bounds: 'bytes', flows: 'u32', failed: 'u8' },
+  },
 } as const satisfies Schema;
 
 const addresses = { frontend: 'bytes', endpoint: 'bytes' } as const;
+
+/**
+ * By number. TCP is answered when its handshake is complete, another protocol by the first packet;
+ * a reset without that refuses it.
+ */
+export const flowOutcomes = ['answered', 'reset', 'no answer'] as const;
 
 /** Answers to `bytesRequests`, before `dumped`. */
 export const bytesReplies = {
   /**
    * Bytes of all ended connections of the default zone that were translated between these addresses
-   * (network order) and port of the frontend (host order). `in`: from clients.
+   * (network order) and port of the frontend (host order). `in`: from clients. `durations`: a u32
+   * for the connections up to each bound, and one for those above all; `ms`: their sum. Only those
+   * that the kernel timed (`nf_conntrack_timestamp`) have one.
    */
   bytesOfEnded: {
     code: 205,
-    fields: { protocol: 'u8', port: 'u16', ...addresses, in: 'u64', out: 'u64' },
+    fields: {
+      ...{ protocol: 'u8', port: 'u16', ...addresses, in: 'u64', out: 'u64' },
+      ...{ durations: 'bytes', ms: 'u64' },
+    },
   },
   /**
    * Ended connections, to Services or not, that no `bytesOfEnded` has: the kernel had no room for
-   * their events, or did not count their bytes; or there were more than 65,536 records.
+   * their events, or did not count their bytes; or there were more than 65,536 records. `flows`:
+   * those that no `flowOfEnded` has although they were asked for.
    */
-  bytesMissed: { code: 206, fields: { connections: 'u64' } },
+  bytesMissed: { code: 206, fields: { connections: 'u64', flows: 'u64' } },
+  /** One of them, by chance where there are more. `outcome`: see `flowOutcomes`. */
+  flowOfEnded: {
+    code: 207,
+    fields: {
+      ...{ protocol: 'u8', client: 'bytes', clientPort: 'u16', frontend: 'bytes', port: 'u16' },
+      ...{ endpoint: 'bytes', endpointPort: 'u16', in: 'u64', out: 'u64', outcome: 'u8' },
+      ...{ isTimed: 'u8', ms: 'u64' },
+    },
+  },
 } as const satisfies Schema;
 
 /** Answers to `conntrackRequests`, in addition to `dumped` and `failed`. */

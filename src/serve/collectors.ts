@@ -37,6 +37,7 @@ import {
   ipvsServersMax,
   metric,
   outcomePortsMax,
+  readHistogram,
   readMetric,
   servicePortsMax,
 } from './metric-table.ts';
@@ -425,15 +426,20 @@ export function serviceMetrics(
   });
 }
 
-/** Bytes of ended connections; only with --service-bytes. */
+/** Bytes and durations of ended connections; only with --service-bytes. */
 export function byteMetrics(registry: Registry, agent: Facts<'serviceBytes'>): void {
   const { serviceBytes: counted } = agent;
   const { pause } = new Pacer(systemClock, sharingMs);
+  const shown = () => sharesOf([...counted.ports.values()], outcomePortsMax, pause);
   readMetric('fairlead_service_bytes_total', registry, async () => {
-    const shown = await sharesOf([...counted.ports.values()], outcomePortsMax, pause);
+    const ports = await shown();
     return (['in', 'out'] as const).flatMap((direction) =>
-      shown.map((one) => [{ ...servicePortLabels(one), direction }, one[direction]] as const),
+      ports.map((one) => [{ ...servicePortLabels(one), direction }, one[direction]] as const),
     );
+  });
+  readHistogram('fairlead_service_connection_duration_seconds', registry, async () => {
+    const timed = (await shown()).filter(({ durations }) => durations.some((count) => count > 0));
+    return timed.map((one) => [servicePortLabels(one), one.durations, one.ms / 1000]);
   });
   readMetric('fairlead_service_bytes_missed_connections_total', registry, () => counted.missed);
   readMetric('fairlead_zone_bytes_total', registry, () => {

@@ -3,7 +3,8 @@
  * kube-proxy's metrics have its names, labels, prefixes of help texts and buckets (behaviour
  * document 10.3), so that dashboards and alerts still work. Ours begin with `fairlead_`.
  */
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Metric, type Registry } from 'prom-client';
+import { durationBoundsMs } from '../service-bytes/service-bytes.ts';
 
 type Type = 'counter' | 'gauge' | 'histogram';
 
@@ -183,6 +184,11 @@ const definitions = {
   'fairlead_service_bytes_total{ip_family,namespace,service,port,protocol,direction}': counter(
     `Bytes of ended connections, from clients (in) and to them; ${outcomePortsMax} Service ports; see --service-bytes`,
   ),
+  'fairlead_service_connection_duration_seconds{ip_family,namespace,service,port,protocol}':
+    histogram(
+      `Ended connections from their first packet to the last; ${outcomePortsMax} Service ports; see --service-bytes`,
+      durationBoundsMs.map((ms) => ms / 1000),
+    ),
   'fairlead_service_connections_total{ip_family,namespace,service,port,protocol}': counter(
     'Connections that clients opened to a Service port, with or without endpoints; see ' +
       '--service-metrics',
@@ -388,6 +394,8 @@ type ReadName = {
   [N in MetricName]: MetricTable[N] extends Row<'histogram'> ? never : N;
 }[MetricName];
 
+type HistogramName = Exclude<MetricName, ReadName>;
+
 /** A value with its labels. */
 type Sample<N extends MetricName> =
   MetricTable[N] extends Row<Type, infer L>
@@ -441,4 +449,35 @@ export function readMetric<N extends ReadName>(
       else all.inc(labels, value);
     }
   });
+}
+
+/** What a histogram has of some labels: the values up to each bound, those above all, the sum. */
+type Counted<N extends HistogramName> = readonly [
+  labels: Readonly<Record<MetricTable[N] extends Row<Type, infer L> ? L : never, string>>,
+  counts: readonly number[],
+  sum: number,
+];
+
+/** Makes a histogram of values that were counted elsewhere: the library's own counts each value. */
+export function readHistogram<N extends HistogramName>(
+  name: N,
+  registry: Registry,
+  read: () => Promise<Iterable<Counted<N>>>,
+): void {
+  const { help, buckets = [] }: Row = metricTable[name];
+  const get = async () => {
+    const values = Array.from(await read(), ([labels, counts, sum]) => {
+      const of = (suffix: string, value: number, le?: string) => {
+        return { metricName: `${name}_${suffix}`, labels: le ? { ...labels, le } : labels, value };
+      };
+      let count = 0;
+      const each = counts.map((more, i) => {
+        count += more;
+        return of('bucket', count, String(buckets[i] ?? '+Inf'));
+      });
+      return [...each, of('sum', sum), of('count', count)];
+    });
+    return { name, help, type: 'histogram', aggregator: 'sum', values: values.flat() };
+  };
+  registry.registerMetric({ name, get } as unknown as Metric);
 }

@@ -1,10 +1,13 @@
-/** Bytes of connections to Services, which connection tracking reports when they end. */
+/** What connections to Services carried, which connection tracking reports when they end. */
+import { closingTimers } from '../host/conntrack.ts';
 import type { ReadableFiles } from '../host/files.ts';
 import { type Finding, problem } from '../host/finding.ts';
+import { flowOutcomes } from '../kernel/conntrack-ops.ts';
 import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
 import { protocolOf } from '../kernel/nft/constants.ts';
-import { Address, addressBytes } from '../net/address.ts';
+import { Address, addressBytes, formatEndpoint } from '../net/address.ts';
 import { madeAt } from '../net/made-at.ts';
+import { formatPortName } from '../net/protocol.ts';
 import { type FrontendsByFamily, type Whom, whomKey, whomOf } from '../state/frontends-in-force.ts';
 import type { ClusterState } from '../state/store.ts';
 import { objectKey } from '../state/types.ts';
@@ -14,8 +17,9 @@ import { Runner } from '../time/runner.ts';
 
 export interface ServiceBytesOptions {
   readonly clock: Clock;
-  readonly log: { warn(fields: object, message: string): void };
+  readonly log: Record<'info' | 'warn', (fields: object, message: string) => void>;
   readonly agent: {
+    readonly config: { readonly flowLog: string };
     readonly engine: { readonly frontends: FrontendsByFamily } | undefined;
     readonly mode: { readonly translates: boolean };
   };
@@ -25,9 +29,16 @@ export interface ServiceBytesOptions {
   readonly host?: ReadableFiles;
 }
 
-/** From clients (`in`) and to them. Packets of IP with their headers. */
-type PortBytes = Whom & { in: number; out: number };
+/**
+ * From clients (`in`) and to them. Packets of IP with their headers. `durations`: connections up to
+ * each of `durationBoundsMs`, and above all; `ms`: their sum.
+ */
+type PortBytes = Whom & { in: number; out: number; durations: number[]; ms: number };
 
+/** Durations between which connections are counted: most take less than a second, some hours. */
+export const durationBoundsMs = [10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000] as const;
+/** Lines of the flow log at a time: a hundred a second. */
+const flowsMost = 50;
 /** How long the kernel is asked at a time: a stop waits for that. */
 const waitMs = 500;
 const retryMs = 5000;
@@ -53,6 +64,7 @@ export class ServiceBytes {
   #kernel: Pick<Kernel, 'close' | 'dump'> | undefined;
   #forgetAtMs = 0;
   #failure: string | undefined;
+  #timers: Uint8Array = new Uint8Array();
 
   constructor(options: ServiceBytesOptions) {
     this.#options = options;
@@ -97,12 +109,21 @@ export class ServiceBytes {
     if (kernel === undefined) return;
     this.#forget(clock.now());
     try {
-      const { records } = await kernel.dump({ kind: 'bytesRead', waitMs });
+      const { flowLog } = this.#options.agent.config;
+      const flows = flowLog === 'off' ? 0 : flowsMost;
+      const asked = { flows, failed: Number(flowLog === 'failed'), timers: this.#timers };
+      const bounds = packed(durationBoundsMs);
+      const { records } = await kernel.dump({ kind: 'bytesRead', waitMs, bounds, ...asked });
       const { pause } = new Pacer(clock);
       for (const one of records) {
         if (kernel !== this.#kernel) break;
         if (one.kind === 'bytesOfEnded') await this.#add(one, pause);
-        else if (one.kind === 'bytesMissed') this.missed! += one.connections;
+        else if (one.kind === 'flowOfEnded') this.#logFlow(one);
+        else if (one.kind === 'bytesMissed') {
+          this.missed! += one.connections;
+          const { flows } = one;
+          if (flows > 0) log.info({ flows }, 'Ended connections without a line of their own');
+        }
         await pause();
       }
       this.#failure = undefined;
@@ -117,6 +138,7 @@ export class ServiceBytes {
   #forget(nowMs: number): void {
     if (nowMs < this.#forgetAtMs && this.#foundCount < foundMax) return;
     this.#forgetAtMs = nowMs + forgetMs;
+    this.#timers = packed(closingTimers(this.#options.host));
     this.#found.clear();
     this.#foundCount = 0;
     for (const [id, { namespace, service }] of this.ports) {
@@ -127,16 +149,18 @@ export class ServiceBytes {
   }
 
   async #add(one: ReplyOf<'bytesOfEnded'>, pause: Pause): Promise<void> {
-    const { agent, state } = this.#options;
+    const { state } = this.#options;
     const [address, endpoint] = [Address.from(one.frontend), Address.from(one.endpoint)];
-    const inForce = agent.engine?.frontends[address.family];
-    const holder = inForce?.holder(protocolOf(one.protocol), { address, port: one.port });
-    // Another program has translated it, or the Service has gone.
-    if (holder === undefined) return;
-    const whom = whomOf(holder);
-    const port = madeAt(this.ports, whomKey(whom), () => ({ ...whom, in: 0, out: 0 }));
+    const whom = this.#whom(one, address);
+    if (whom === undefined) return;
+    const port = madeAt(this.ports, whomKey(whom), () => ({ ...whom, ...nothing() }));
     port.in += one.in;
     port.out += one.out;
+    port.ms += one.ms;
+    const durations = new DataView(one.durations.buffer, one.durations.byteOffset);
+    for (let i = 0; i < one.durations.length / 4; i += 1) {
+      port.durations[i]! += durations.getUint32(4 * i, true);
+    }
     const key = objectKey(whom.namespace, whom.service);
     const zones = this.#found.get(key) ?? (await this.#find(key, pause));
     const zone = this.#ofNamespace(whom.namespace, zones.get(endpoint.latin1) ?? '');
@@ -145,6 +169,29 @@ export class ServiceBytes {
     const client = (isOwn && state.node?.zone) || '';
     this.#addZones(client, zone, one.in);
     this.#addZones(zone, client, one.out);
+  }
+
+  /** Undefined: another program has translated it, or the Service has gone. */
+  #whom({ port, protocol }: Pick<ReplyOf<'bytesOfEnded'>, 'port' | 'protocol'>, address: Address) {
+    const inForce = this.#options.agent.engine?.frontends[address.family];
+    const holder = inForce?.holder(protocolOf(protocol), { address, port });
+    return holder && whomOf(holder);
+  }
+
+  #logFlow(one: ReplyOf<'flowOfEnded'>): void {
+    const whom = this.#whom(one, Address.from(one.frontend));
+    if (whom === undefined) return;
+    const fields = {
+      service: objectKey(whom.namespace, whom.service),
+      port: formatPortName(whom.port, whom.protocol),
+      client: formatEndpoint(one.client, one.clientPort),
+      frontend: formatEndpoint(one.frontend, one.port),
+      endpoint: formatEndpoint(one.endpoint, one.endpointPort),
+      outcome: flowOutcomes[one.outcome],
+      ...(one.isTimed === 1 && { durationMs: one.ms }),
+      ...{ bytesIn: one.in, bytesOut: one.out },
+    };
+    this.#options.log.info(fields, 'Connection ended');
   }
 
   #ofNamespace(namespace: string, zone: string): string {
@@ -174,4 +221,11 @@ export class ServiceBytes {
     const pair = isKnown ? { from, to } : { from: 'other', to: 'other' };
     madeAt(this.zones, `${pair.from}\0${pair.to}`, () => ({ ...pair, bytes: 0 })).bytes += bytes;
   }
+}
+
+const nothing = () => ({ in: 0, out: 0, durations: [...durationBoundsMs, 0].map(() => 0), ms: 0 });
+
+/** Numbers of 32 bits in host order. */
+function packed(numbers: readonly number[]): Uint8Array {
+  return new Uint8Array(Uint32Array.from(numbers).buffer);
 }

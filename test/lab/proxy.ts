@@ -63,6 +63,7 @@ export interface ProxySettings {
   };
   readonly serviceMetrics?: boolean;
   readonly serviceBytes?: boolean;
+  readonly flowLog?: 'off' | 'failed' | 'all';
   readonly healthzNodeShutdown?: boolean;
   readonly healthzNetwork?: boolean;
   readonly serviceProxyName?: string;

@@ -1,5 +1,6 @@
 // Entries of connection tracking: native/conntrack.
 #include <linux/in.h>
+#include <linux/netfilter/nf_conntrack_tcp.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 #include <linux/netlink.h>
 #include <sys/socket.h>
@@ -14,6 +15,7 @@
 #include "conntrack/delete.h"
 #include "conntrack/dump.h"
 #include "conntrack/message.h"
+#include "wire/byte_order.h"
 #include "wire/dump_reader.h"
 
 namespace fairlead::test {
@@ -79,9 +81,32 @@ Bytes Ended(std::size_t at = 0, const Bytes& others = {}) {
 /** Where an event has the address of the endpoint; its port is 28 bytes behind. */
 constexpr std::size_t kEndpoint = 64;
 
+/** IPS_SEEN_REPLY and IPS_CONFIRMED, and also IPS_ASSURED. */
+constexpr std::uint8_t kSeen = 0x0a;
+constexpr std::uint8_t kAssured = 0x0e;
+
+/** That entry when the kernel has timed it. `tcp_state`: of TCP; 0 = as it is. */
+Bytes Timed(std::int64_t ms, std::uint8_t status = kSeen, std::uint8_t tcp_state = 0) {
+  constexpr std::int64_t kStartNs = 1'000'000'000;
+  Bytes attributes = Ended();
+  Bytes more = FromHex("08000300 00000000 1c001480 0c000100 00000000 00000000 0c000200 00000000"
+                       "00000000 10000480 0c000180 05000100 00000000");
+  more[7] = status;
+  wire::StoreBe(&more[16], static_cast<std::uint64_t>(kStartNs));
+  wire::StoreBe(&more[28], static_cast<std::uint64_t>(kStartNs + ms * 1'000'000));
+  more[48] = tcp_state;
+  if (tcp_state != 0) attributes[32] = IPPROTO_TCP;
+  attributes.insert(attributes.end(), more.begin(), more.end());
+  return attributes;
+}
+
+/** The record when nothing was missed. */
+constexpr const char* kNone = "ce000000 10000000 00000000 00000000 00000000 00000000";
+
 /** The records about entries that ended. */
-std::string Records(const std::vector<Bytes>& ended, std::uint32_t lost = 0) {
-  bytes::Sums sums;
+std::string Records(const std::vector<Bytes>& ended, std::uint32_t lost = 0,
+                    const protocol::request::BytesRead& asked = {}) {
+  bytes::Sums sums(asked);
   for (const Bytes& attributes : ended) {
     sums.Take(*wire::MessageReader(Message(0x0102, "02000000", attributes)).Next());
   }
@@ -94,19 +119,21 @@ std::string Records(const std::vector<Bytes>& ended, std::uint32_t lost = 0) {
 }  // namespace
 
 TEST("the bytes of ended connections are added up, if they were translated and have a zone of 0") {
-  const std::string record = "cd000000 28000000 11000000 35000000 04000000 0a60000a 04000000 ";
-  const std::string sum = " 58020000 00000000 401f0000 00000000 ce000000 08000000 00000000 00000000";
+  const std::string record = "cd000000 34000000 11000000 35000000 04000000 0a60000a 04000000 ";
+  const std::string sum =
+      " 58020000 00000000 401f0000 00000000 00000000 00000000 00000000 " + std::string(kNone);
   CHECK_EQUAL(Records({Ended(), Ended()}), record + "0af40007" + sum);
   Bytes same = Ended(kEndpoint, FromHex("0a60000a"));
   CHECK_EQUAL(Records({same, same}), record + "0a60000a" + sum);
   std::ranges::copy(FromHex("0035"), same.begin() + kEndpoint + 28);
   Bytes zoned = Ended();
   std::ranges::copy(FromHex("06001200 00050000"), std::back_inserter(zoned));
-  CHECK_EQUAL(Records({same, zoned}), "ce000000 08000000 00000000 00000000");
+  CHECK_EQUAL(Records({same, zoned}), kNone);
 }
 
 TEST("ended connections without counters, that make no sense, or without room are missed") {
-  CHECK_EQUAL(Records({Attributes(""), Ended(0, {0x33})}, 5), "ce000000 08000000 07000000 00000000");
+  CHECK_EQUAL(Records({Attributes(""), Ended(0, {0x33})}, 5),
+              "ce000000 10000000 07000000 00000000 00000000 00000000");
   std::vector<Bytes> many;
   for (unsigned i = 0; i < 65538; ++i) {
     const auto at = [&](unsigned shift) { return static_cast<std::uint8_t>(i % 65537 >> shift); };
@@ -114,7 +141,66 @@ TEST("ended connections without counters, that make no sense, or without room ar
   }
   const std::string all = Records(many);
   CHECK(all.find("04000000 00000007 58020000") < 99);
-  CHECK_EQUAL(all.substr(all.size() - 18), " 01000000 00000000");
+  CHECK_EQUAL(all.substr(all.size() - 36), " 01000000 00000000 00000000 00000000");
+}
+
+TEST("durations are counted between bounds, less the timer of the state in which an entry ended") {
+  const Bytes bounds = FromHex("10270000 204e0000");
+  Bytes timers(12 * 4);
+  timers[TCP_CONNTRACK_TIME_WAIT * 4] = 120;
+  timers[10 * 4] = 30;
+  timers[11 * 4] = 180;
+  protocol::request::BytesRead asked;
+  asked.bounds = bounds;
+  asked.timers = timers;
+  const auto check = [&](const std::vector<Bytes>& ended, const char* durations, const char* ms) {
+    CHECK_EQUAL(Records(ended, 0, asked).substr(9 * 12),
+                "0c000000 " + std::string(durations) + " " + ms + " 00000000 " + kNone);
+  };
+  check({Timed(40'000), Timed(40'001)}, "01000000 01000000 00000000", "214e0000");
+  check({Timed(29'000), Timed(50'001)}, "01000000 00000000 01000000", "214e0000");
+  check({Timed(185'000, kAssured)}, "01000000 00000000 00000000", "88130000");
+  const Bytes closed = Timed(121'000, kAssured, TCP_CONNTRACK_TIME_WAIT);
+  const Bytes open = Timed(121'000, kAssured, TCP_CONNTRACK_ESTABLISHED);
+  check({closed, open}, "01000000 00000000 01000000", "90dc0100");
+  // The clock was set back.
+  check({Timed(-1)}, "01000000 00000000 00000000", "00000000");
+}
+
+TEST("ended connections are told one by one, as many as are asked for, and how many others") {
+  protocol::request::BytesRead asked;
+  // Behind records with their bytes.
+  const auto told = [&](const std::vector<Bytes>& ended) {
+    const std::string all = Records(ended, 0, asked);
+    const std::size_t first = all.find("cf000000 48000000");
+    return all.substr(first == std::string::npos ? all.rfind("ce000000 10000000") : first);
+  };
+  const std::string flow =
+      "cf000000 48000000 %s000000 04000000 0a000001 88130000 04000000 0a60000a 35000000 04000000 "
+      "0af40007 e9140000 2c010000 00000000 a00f0000 00000000 ";
+  const auto of = [&](const char* protocol, const char* rest) {
+    return std::string(flow).replace(flow.find("%s"), 2, protocol) + rest + " 00000000 ";
+  };
+  CHECK_EQUAL(told({Ended()}), kNone);
+  asked.flows = 2;
+  CHECK_EQUAL(told({Ended()}), of("11", "00000000 00000000 00000000") + kNone);
+  CHECK_EQUAL(told({Timed(9, kSeen)}), of("11", "00000000 01000000 09000000") + kNone);
+  asked.failed = 1;
+  CHECK_EQUAL(told({Ended()}), kNone);
+  CHECK_EQUAL(told({Timed(9, kAssured, TCP_CONNTRACK_CLOSE)}), kNone);
+  CHECK_EQUAL(told({Timed(9, 0)}), of("11", "02000000 01000000 09000000") + kNone);
+  const Bytes refused = Timed(9, kSeen, TCP_CONNTRACK_CLOSE);
+  const std::string reset = of("06", "01000000 01000000 09000000");
+  CHECK_EQUAL(told({refused, refused}), reset + reset + kNone);
+  CHECK_EQUAL(told({refused, refused, refused}),
+              reset + reset + "ce000000 10000000 00000000 00000000 01000000 00000000");
+  // Which ones is chance.
+  asked.failed = 0;
+  asked.flows = 1;
+  std::map<std::string, int> counts;
+  for (int i = 0; i < 1000; ++i) ++counts[told({Ended(), Timed(1), Timed(2)}).substr(9 * 17, 18)];
+  CHECK_EQUAL(counts.size(), 3U);
+  for (const auto& [record, count] : counts) CHECK(count > 200);
 }
 
 TEST("an entry of the kernel is packed, whatever other attributes it has") {

@@ -270,13 +270,15 @@ function haveRoutes({ read }: ReturnType<typeof filesOf>): boolean {
   return bound.every((line) => routes.has(`${line.slice(0, 32)} 80`));
 }
 
-/** The routes of the node's namespace. */
+/** The routes of the node's namespace; inside of it also how long entries live. */
 function filesOf({ namespacePath }: NodeUnderTest): { read(path: string): string | undefined } {
   const process = namespacePath === '' ? '/proc/self' : namespacePath.replace(/\/ns\/net$/, '');
   const { read } = hostFiles();
   return {
-    read: (path) =>
-      path.startsWith('/proc/net/') ? read(path.replace('/proc', process)) : undefined,
+    read: (path) => {
+      if (namespacePath === '' && /nf_conntrack_\w+_timeout/.test(path)) return read(path);
+      return path.startsWith('/proc/net/') ? read(path.replace('/proc', process)) : undefined;
+    },
   };
 }
 

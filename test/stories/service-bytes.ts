@@ -1,20 +1,26 @@
 /** Bytes of Services and zones, as real connections have them, and those of a network interface. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { ModeName } from '../../src/config/config.ts';
+import { openConntrack } from '../../src/kernel/conntrack.ts';
 import { clusterIp, lbVip, POD_B_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { DEFAULT_CLUSTER_CIDR, node, service, serviceCidr, slices } from '../lab/objects.ts';
 import { answerMs, hangsMs } from '../lab/pace.ts';
 import { until } from '../process/program.ts';
 import { fairleadInside, type KillableProxy } from './fairlead-inside.ts';
-import { cleanup } from './fairlead-proxy.ts';
+import { cleanup, type LogLine } from './fairlead-proxy.ts';
 
 let lab: Lab;
 beforeAll(async () => {
   lab = await createLab();
   const { 'pod-b': server } = lab.actors;
   for (const address of Object.values(POD_B_IP)) await server.listen('TCP', address, 8080);
-  await lab.node.run(['sysctl', '-qw', 'net.netfilter.nf_conntrack_acct=1']);
+  const asked = ['acct', 'timestamp', 'tcp_timeout_time_wait', 'tcp_timeout_close'];
+  await lab.node.run([
+    'sysctl',
+    '-qw',
+    ...asked.map((one) => `net.netfilter.nf_conntrack_${one}=1`),
+  ]);
 });
 afterEach(() => cleanup(lab.node));
 afterAll(() => lab.close());
@@ -22,6 +28,8 @@ afterAll(() => lab.close());
 const objects = [
   ...[node({ labels: { 'topology.kubernetes.io/zone': 'here' } }), serviceCidr()],
   ...[service('web', { vips: [lbVip(1)] }), ...slices('web', [{ at: 'pod-b', zone: 'there' }])],
+  ...[service('shut', { clusterIp: clusterIp(11) })],
+  ...slices('shut', ['pod-b'], { ports: [{ port: 9 }] }),
 ];
 const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 
@@ -32,8 +40,14 @@ async function listeners(): Promise<number> {
 }
 
 /** The kernel reports only connections that begin while a socket listens. */
-async function start(mode: ModeName, serviceBytes = true): Promise<KillableProxy> {
-  const proxy = await fairleadInside(mode).start(lab.node, { ...settings, serviceBytes }, objects);
+async function start(
+  mode: ModeName,
+  serviceBytes = true,
+  log: (line: LogLine) => void = () => {},
+): Promise<KillableProxy> {
+  const flowLog = serviceBytes ? 'all' : 'off';
+  const asked = { ...settings, serviceBytes, flowLog } as const;
+  const proxy = await fairleadInside(mode, { log }).start(lab.node, asked, objects);
   await until(async () => (await listeners()) === (serviceBytes ? 1 : 0), 'a socket listens');
   return proxy;
 }
@@ -95,6 +109,45 @@ export function bytesIn(...modes: ModeName[]): void {
       expect(last.found).toMatchObject({ ' there': asked, 'there ': sentBack });
       await proxy.stop();
       expect(await listeners()).toBe(0);
+    },
+  );
+  test.each(modes)(
+    'mode %s: a connection is timed from its first packet to its last, and gets a line',
+    { timeout: 2 * hangsMs },
+    async (mode) => {
+      const lines: LogLine[] = [];
+      const proxy = await start(mode, true, (line) => lines.push(line));
+      const { 'pod-a': client } = lab.actors;
+      const to = (n: number) => ({ address: clusterIp(n).IPv4, port: 80 });
+      const attempt = { protocol: 'TCP', timeoutMs: answerMs } as const;
+      const beganMs = performance.now();
+      await client.open('flow', { ...attempt, to: to(10) });
+      const openMs = performance.now();
+      await until(async () => performance.now() - openMs > 100, 'some time');
+      await client.resume('flow', answerMs);
+      const heldMs = performance.now() - openMs;
+      await client.close('flow');
+      const tookMs = performance.now() - beganMs;
+      await client.connect({ ...attempt, to: to(11) }, 1);
+      const conntrack = openConntrack({ netns: lab.node.namespacePath });
+      const tcp = { family: 'IPv4', protocol: 'TCP', state: 'any', zone: 0 } as const;
+      const flows = async () => {
+        // Whoever reads connection tracking ends what has expired.
+        await conntrack.dump(tcp);
+        return lines.filter(({ msg }) => msg === 'Connection ended');
+      };
+      await until(async () => (await flows()).length >= 2, 'lines about both');
+      const [refused, answered, ...others] = await flows();
+      expect(others).toEqual([]);
+      expect(refused).toMatchObject({ outcome: 'reset', frontend: `${to(11).address}:80` });
+      expect(answered).toMatchObject({ outcome: 'answered', endpoint: `${POD_B_IP.IPv4}:8080` });
+      // The kernel's timer has steps of up to 10 ms.
+      expect(answered?.durationMs).toBeGreaterThan(heldMs - 20);
+      expect(answered?.durationMs).toBeLessThanOrEqual(tookMs);
+      const counted = /^fairlead_service_connection_duration_seconds_count\{.*"web".*\} (\d+)$/m;
+      expect(counted.exec(await proxy.metrics())?.[1]).toBe('1');
+      conntrack.close();
+      await proxy.stop();
     },
   );
 }

@@ -1,4 +1,11 @@
-import { isHiddenVersion, isHostPort, isIP, isServiceProxyName } from './checks.ts';
+import {
+  type Check,
+  isHiddenVersion,
+  isHostPort,
+  isIP,
+  isOneOf,
+  isServiceProxyName,
+} from './checks.ts';
 import { toAddress, toHostPort } from './makers.ts';
 import {
   bool,
@@ -14,6 +21,11 @@ import {
 
 const replacedBy = (name: string): string =>
   `This flag is deprecated and will be removed in a future release. Please use ${name} instead.`;
+
+const isFlowLog: Check<string> = (text, all) =>
+  text === 'off' || all.serviceBytes === true
+    ? isOneOf(['off', 'failed', 'all'])(text, all)
+    : [{ shown: JSON.stringify(text), detail: 'needs serviceBytes' }];
 
 /** The connection to the API server. */
 export const sourceSettings = grouped('source', {
@@ -168,6 +180,17 @@ export const serveSettings = grouped('serve', {
       ...{ config: 'conntrack.countsBytes', origin: 'own', omitted: true },
     },
   ),
+  ...own({
+    'flowLog --flow-log': other('string-or-off')(
+      'Connections that get a log line when they end: none, unanswered and refused ones, or all ' +
+        '(docs/operating.md).',
+      {
+        default: 'off',
+        rules: 'off, failed or all; needs serviceBytes',
+        check: isFlowLog,
+      },
+    ),
+  }),
   'enableProfiling --profiling': bool(
     'Serve profiles and the log level switch on the metrics address.',
     {

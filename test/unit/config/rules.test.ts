@@ -406,6 +406,14 @@ describe('limits of clients and namespaces', () => {
   );
 });
 
+test('a flow log needs counted bytes, and a known word', () => {
+  expect(refusal('flowLog: all\n')).toContain('"all": needs serviceBytes');
+  const counted = (word: string) => `flowLog: ${word}\nserviceBytes: true\n`;
+  expect(refusal(counted('some'))).toContain('"some": must be off, failed, all');
+  expect(configOf(loadFile(counted('failed'))).flowLog).toBe('failed');
+  expect(configOf(loadFile('flowLog: off\n')).flowLog).toBe('off');
+});
+
 describe('the selector of pods that are excluded from connect time', () => {
   const accepted = [
     '',

@@ -129,6 +129,13 @@ describe('the sysctls of connection tracking', () => {
     ).toEqual({});
   });
 
+  it('let bytes be counted, and times where the kernel has them', () => {
+    const off = { [`${sysctls}/nf_conntrack_acct`]: '0' };
+    expect(changes({ countsBytes: true }, off)).toEqual({ nf_conntrack_acct: '1' });
+    const timed = { ...off, [`${sysctls}/nf_conntrack_timestamp`]: '0' };
+    expect(changes({ countsBytes: true }, timed)).toHaveProperty('nf_conntrack_timestamp', '1');
+  });
+
   it('are rounded up to whole seconds, so that half a second does not become 0', () => {
     expect(changes({ udpTimeoutMs: 500, udpStreamTimeoutMs: 1001 })).toEqual({
       nf_conntrack_udp_timeout: '1',

@@ -1,6 +1,6 @@
 import { Registry } from 'prom-client';
 import { expect, it, vi } from 'vitest';
-import type { Reply } from '../../../src/kernel/ops.ts';
+import type { Reply, Request } from '../../../src/kernel/ops.ts';
 import { byteMetrics } from '../../../src/serve/collectors.ts';
 import { outcomePortsMax } from '../../../src/serve/metric-table.ts';
 import { ServiceBytes } from '../../../src/service-bytes/service-bytes.ts';
@@ -14,9 +14,12 @@ import { ToyClock } from '../sync/double.ts';
 function record(text: string) {
   const [frontend, endpoint, sent, out, port = 80] = text.split(' ');
   const addresses = { frontend: address(frontend!).bytes, endpoint: address(endpoint!).bytes };
-  const numbers = { in: Number(sent), out: Number(out), port: Number(port) };
-  return { kind: 'bytesOfEnded', protocol: 6, ...addresses, ...numbers } as const;
+  const numbers = { in: Number(sent), out: Number(out), port: Number(port), ms: 0 };
+  const durations = new Uint8Array();
+  return { kind: 'bytesOfEnded', protocol: 6, ...addresses, ...numbers, durations } as const;
 }
+
+const numbers = (...list: number[]) => new Uint8Array(Uint32Array.from(list).buffer);
 
 /** Endpoints, each with the zone that a slice says. */
 function zoned(zones: Readonly<Record<string, string>>): EndpointSlice {
@@ -45,6 +48,7 @@ class World {
     'ns/out': [zoned({ '10.0.0.6': 'said' })],
   };
   readonly agent = {
+    config: { flowLog: 'off' },
     mode: { translates: true },
     engine: {
       frontends: byFrontend(
@@ -56,21 +60,24 @@ class World {
     },
   };
   open = 0;
-  asked = 0;
+  readonly requests: Request[] = [];
   #answer = Promise.withResolvers<readonly object[]>();
   readonly bytes = new ServiceBytes({
     clock: this.clock,
-    log: { warn: (fields) => this.lines.push(fields) },
+    log: {
+      warn: (fields) => this.lines.push(fields),
+      info: (fields, text) => this.lines.push({ ...fields, text }),
+    },
     agent: this.agent,
     state: {
       node: node({ zone: 'near' }),
       service: (key) => this.services.get(key),
       slices: (key) => this.slices[key] ?? [],
     },
-    host: { read: (path) => this.files[path.split('_').at(-1)!] },
+    host: { read: (path) => this.files[/nf_conntrack_(?:tcp_timeout_)?(.*)/.exec(path)![1]!] },
     openBytes: () => {
       this.open += 1;
-      return { dump: () => this.#dump(), close: () => void this.open-- };
+      return { dump: (request) => this.#dump(request), close: () => void this.open-- };
     },
   });
 
@@ -78,27 +85,32 @@ class World {
     this.bytes.choose(true);
   }
 
-  async #dump() {
-    this.asked += 1;
+  async #dump(request: Request) {
+    this.requests.push(request);
     this.#answer = Promise.withResolvers();
     return { records: (await this.#answer.promise) as Reply[], consistent: true };
   }
 
   /** The kernel answers what was asked last. */
-  async says(missed: Error | number, ...texts: string[]): Promise<void> {
-    const end = { kind: 'bytesMissed', connections: missed };
+  async says(missed: Error | number, ...all: (string | object)[]): Promise<void> {
+    const end = { kind: 'bytesMissed', connections: missed, flows: 0 };
+    const records = all.map((each) => (typeof each === 'string' ? record(each) : each));
     if (missed instanceof Error) this.#answer.reject(missed);
-    else this.#answer.resolve([...texts.map(record), end]);
+    else this.#answer.resolve([end, ...records]);
     await this.clock.pass(0);
+  }
+
+  text(): Promise<string> {
+    const registry = new Registry();
+    byteMetrics(registry, { serviceBytes: this.bytes });
+    return registry.metrics();
   }
 
   /** Samples: `web in 21` of a Service port, `near far 2` of zones. */
   async metrics(): Promise<string[]> {
-    const registry = new Registry();
-    byteMetrics(registry, { serviceBytes: this.bytes });
     const line =
       /^fairlead_\w+_bytes_total\{.*?(?:service|from)="(.*?)".*(?:direction|to)="(.*)"\} /gm;
-    const text = await registry.metrics();
+    const text = await this.text();
     return [...text.replaceAll(line, '$1 $2 ').matchAll(/^(?!#|fairlead).+$/gm)].map(String);
   }
 }
@@ -148,7 +160,8 @@ it('counts zones beyond sixteen of a namespace together, reads a slice once, and
   world.slices = { 'ns/web': [own], 'of/other': [zoned({ '10.0.0.5': 'far' })] };
   await world.says(0, ...many.map((each) => `10.96.0.1 ${each} 1 1`), '10.96.0.3 10.0.0.5 0 9');
   for (let i = 0; i < outcomePortsMax + 7; i += 1) {
-    world.bytes.ports.set(`${i}`, { ...web, service: `s${i}`, in: 1, out: 1 });
+    const counted = { in: 1, out: 1, durations: [], ms: 0 };
+    world.bytes.ports.set(`${i}`, { ...web, service: `s${i}`, ...counted });
   }
   const found = await world.metrics();
   expect(found.length).toBe(2 * outcomePortsMax + 2 * 16 + 4);
@@ -161,10 +174,10 @@ it('says what keeps it from counting, and tries again after 5 s what the kernel 
   const found = () => world.bytes.findings.map(({ text }) => text.replace('is not in force: ', ''));
   await world.says(new Error('no memory'));
   await world.clock.pass(4999);
-  expect([world.asked, found()]).toEqual([1, ['no memory']]);
+  expect([world.requests.length, found()]).toEqual([1, ['no memory']]);
   await world.clock.pass(1);
   await world.says(new Error('no memory'));
-  expect([world.asked, world.lines]).toEqual([2, [{ err: 'no memory' }]]);
+  expect([world.requests.length, world.lines]).toEqual([2, [{ err: 'no memory' }]]);
   await world.clock.pass(5000);
   await world.says(0);
   expect(found()).toEqual([]);
@@ -190,4 +203,75 @@ it('opens one reader while the setting is on, and begins at 0 when it is on agai
   await world.says(0);
   await closed;
   expect(world.open).toBe(0);
+});
+
+it('counts connections by duration where the kernel times them, less the timers of their states', async () => {
+  const world = new World();
+  // By the kernel's enum tcp_conntrack, then UDP.
+  const states = [
+    '',
+    'syn_sent',
+    'syn_recv',
+    '',
+    'fin_wait',
+    'close_wait',
+    'last_ack',
+    'time_wait',
+  ];
+  const all = [...states, 'close', 'syn_sent', 'udp_timeout', 'udp_timeout_stream'];
+  for (const [i, name] of all.entries()) world.files[name] ??= `${i}`;
+  await world.clock.pass(59_999);
+  await world.says(0);
+  await world.clock.pass(1);
+  await world.says(0);
+  const bounds = numbers(10, 100, 1000, 1e4, 6e4, 6e5, 36e5);
+  const none = { bounds, timers: numbers(...Array(12).fill(0)) };
+  const known = { bounds, timers: numbers(0, 1, 2, 0, 4, 5, 6, 7, 8, 1, 10, 11) };
+  expect(world.requests).toMatchObject([none, none, known]);
+  const timed = (ms: number, ...durations: number[]) => {
+    return { ...record(`${one} 1 1`), ms, durations: numbers(...durations) };
+  };
+  const untimed = record('192.0.2.1 10.0.0.6 1 1');
+  await world.says(0, timed(1500, 2, 0, 1, 0, 0, 0, 0, 0), untimed);
+  await world.says(0, timed(4e6, 1, 0, 0, 0, 0, 0, 0, 1));
+  const lines = (await world.text()).matchAll(/_seconds_(\w+)\{(.*)\} (.*)/g);
+  const labels = 'ip_family="IPv4",namespace="ns",service="web",port="",protocol="TCP"';
+  const text = [...lines].map(([, suffix, own, value]) => `${suffix} ${own} ${value}`);
+  const upTo = ['0.01" 3', '0.1" 3', '1" 4', '10" 4', '60" 4', '600" 4', '3600" 4', '+Inf" 5'];
+  const buckets = upTo.map((text) => `bucket ${labels},le="${text}`);
+  expect(text).toEqual([...buckets, `sum ${labels} 4001.5`, `count ${labels} 5`]);
+});
+
+it('logs connections that ended, as many as are asked for, and how many others there were', async () => {
+  const world = new World();
+  const flow = {
+    ...{ ...record(`${one} 10 200`), kind: 'flowOfEnded', client: address('10.0.9.9').bytes },
+    ...{ clientPort: 5000, endpointPort: 8080, outcome: 0, isTimed: 1, ms: 1500 },
+  };
+  await world.says(0);
+  world.agent.config.flowLog = 'failed';
+  await world.says(0);
+  world.agent.config.flowLog = 'all';
+  const of = address('10.96.9.9').bytes;
+  await world.says(0, flow, { ...flow, outcome: 1, isTimed: 0 }, { ...flow, frontend: of });
+  const others = { kind: 'bytesMissed', connections: 0, flows: 7 };
+  await world.says(0, { ...flow, outcome: 2, ms: 0 }, others);
+  const asks = (flows: number, failed: number) => ({ flows, failed });
+  expect(world.requests.slice(1)).toMatchObject([
+    asks(0, 0),
+    asks(50, 1),
+    asks(50, 0),
+    asks(50, 0),
+  ]);
+  const line = {
+    ...{ service: 'ns/web', port: 'TCP', client: '10.0.9.9:5000', frontend: '10.96.0.1:80' },
+    ...{ endpoint: '10.0.0.5:8080', bytesIn: 10, bytesOut: 200, text: 'Connection ended' },
+  };
+  expect(world.lines).toEqual([
+    { ...line, outcome: 'answered', durationMs: 1500 },
+    { ...line, outcome: 'reset' },
+    { ...line, outcome: 'no answer', durationMs: 0 },
+    { flows: 7, text: 'Ended connections without a line of their own' },
+  ]);
+  expect(await world.metrics()).toEqual([]);
 });
