@@ -197,28 +197,28 @@ const closuresMost = 15;
 
 /** Lines of each room. They only go down: the commit that raises one says why. */
 const mostLines: Readonly<Record<string, number>> = {
-  'src/agent': 1664,
+  'src/agent': 1662,
   'src/ask': 1725,
   'src/cli': 5464,
-  'src/config': 4516,
+  'src/config': 4539,
   'src/connect-time': 2970,
   'src/connection-limits': 1104,
   'src/conntrack': 1383,
   'src/failure-detection': 1555,
   'src/fast-path': 575,
-  'src/host': 2637,
-  'src/kernel': 6566,
+  'src/host': 2658,
+  'src/kernel': 6596,
   'src/modes': 14_357,
   'src/net': 1445,
-  'src/serve': 14_819,
-  'src/service-bytes': 177,
+  'src/serve': 14_863,
+  'src/service-bytes': 231,
   'src/source': 8665,
   'src/state': 6597,
   'src/sync': 4658,
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 118_421,
+  test: 118_666,
 };
 
 describe('budgets', () => {

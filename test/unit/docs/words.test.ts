@@ -9,22 +9,22 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 85_547;
+const total = 85_708;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2732,
   'docs/api.md': 3176,
   'docs/balancing.md': 1825,
-  'docs/configuration.md': 2988,
+  'docs/configuration.md': 3020,
   'docs/connect-time.md': 1450,
   'docs/differences.md': 2849,
   'docs/internals/kube-proxy-behaviour.md': 2837,
   'docs/kubectl-plugin.md': 1247,
-  'docs/limits.md': 2818,
-  'docs/logs.md': 3521,
-  'docs/metrics.md': 2148,
+  'docs/limits.md': 2833,
+  'docs/logs.md': 3566,
+  'docs/metrics.md': 2174,
   'docs/migrating.md': 1862,
-  'docs/operating.md': 2159,
+  'docs/operating.md': 2204,
   'docs/runbook.md': 5292,
   'docs/scale.md': 1280,
   'docs/semantics.md': 3870,
