@@ -141,9 +141,9 @@ export function bytesIn(...modes: ModeName[]): void {
       expect(others).toEqual([]);
       expect(refused).toMatchObject({ outcome: 'reset', frontend: `${to(11).address}:80` });
       expect(answered).toMatchObject({ outcome: 'answered', endpoint: `${POD_B_IP.IPv4}:8080` });
-      // The kernel's timer has steps of up to 10 ms.
+      // The kernel's timer, of 1 s, has steps of up to 10 ms. The server may end after the client.
       expect(answered?.durationMs).toBeGreaterThan(heldMs - 20);
-      expect(answered?.durationMs).toBeLessThanOrEqual(tookMs);
+      expect(answered?.durationMs).toBeLessThan(tookMs + 500);
       const counted = /^fairlead_service_connection_duration_seconds_count\{.*"web".*\} (\d+)$/m;
       expect(counted.exec(await proxy.metrics())?.[1]).toBe('1');
       conntrack.close();
