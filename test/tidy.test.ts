@@ -203,7 +203,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/config': 4539,
   'src/connect-time': 2970,
   'src/connection-limits': 1104,
-  'src/conntrack': 1383,
+  'src/conntrack': 1386,
   'src/failure-detection': 1555,
   'src/fast-path': 575,
   'src/host': 2658,
@@ -218,7 +218,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 118_662,
+  test: 118_672,
 };
 
 describe('budgets', () => {

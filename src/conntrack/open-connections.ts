@@ -59,13 +59,16 @@ export class OpenConnections {
 
   /** A change of a Forwarding is in force. */
   changed(previous: Forwarding | undefined, next: Forwarding | undefined): void {
-    if (next?.deal?.balance === 'least-connections' && next.cluster.length > 1) {
+    const asks = next?.deal?.balance === 'least-connections';
+    if (asks && next.cluster.length > 1) {
       this.#followed.set(next.key, next);
       return;
     }
     const { key } = (previous ?? next)!;
     if (!this.#followed.delete(key)) return;
-    for (const map of [this.#mean, this.placed]) map.delete(key);
+    this.#mean.delete(key);
+    // Slots of local endpoints alone may have followed it.
+    if (this.placed.delete(key) && asks) this.#moved?.(serviceKey(next.servicePort));
   }
 
   begin(): void {
@@ -80,7 +83,7 @@ export class OpenConnections {
       const counts = this.#pass.get(key) ?? new Map<EndpointKey, number>();
       const endpoint = entries.key(i, 'replySource');
       // A range has the same port at all its endpoints, and entries one of the range.
-      const isOfRange = rangeIn(holder) !== undefined;
+      const isOfRange = rangeIn(holder) !== undefined && cluster.length > 0;
       addCount(counts, isOfRange ? withPortOf(endpoint, cluster.key(0)) : endpoint);
       this.#pass.set(key, counts);
     }

@@ -43,9 +43,9 @@ class World {
     const open = this.#reconciler.open(key);
     const input = { asked, weights: undefined, open, slotsMax: 8192, here: undefined };
     const deal = finish(dealInSteps({ ...input, canRemember: true }, { cluster, local: cluster }));
-    const next = { ...of, deal };
-    this.#reconciler.changed(this.#inForce.get(service), next);
+    const [previous, next] = [this.#inForce.get(service), { ...of, deal }];
     this.#inForce.set(service, next);
+    this.#reconciler.changed(previous, next);
     this.#reconciler.settled({ nodePortAddresses: [] });
   }
 
@@ -105,6 +105,16 @@ it('an endpoint with many gets a tenth, and slots are even when these have ended
   const { length } = world.conntrack.dumps;
   await world.clock.pass(5000);
   expect(world.conntrack.dumps).toHaveLength(length);
+});
+
+it('slots of local endpoints that followed counts are dealt again once the pool has one', async () => {
+  const world = new World(lasting(2));
+  world.connect(99, toFirst);
+  await world.clock.pass(3000);
+  world.moved.length = 0;
+  world.become(lasting(1));
+  await world.clock.pass(3000);
+  expect(world.moved).toEqual(['ns/dns']);
 });
 
 it('connections do not count that are closed, untranslated, or to others', async () => {
