@@ -3,20 +3,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { deferMs } from '../../src/sync/housekeeping.ts';
 import { FAMILIES, type Family } from '../lab/addresses.ts';
 import type { Attempt } from '../lab/outcome.ts';
-import { answerMs, paced } from '../lab/pace.ts';
+import { answerMs, hangsMs, paced } from '../lab/pace.ts';
 import type { Cluster } from './cluster.ts';
 import { type Frontends, WEB, WEB_PORT } from './life.ts';
 import type { Program } from './program.ts';
 import { differences, type Mode, type Reading, read } from './readers.ts';
 
-/** A time after which any wait has failed. */
-export const patienceMs = paced(180_000);
-
 /** Polls until other programs read what is desired from the kernel. */
 export async function converged(cluster: Cluster, mode: Mode): Promise<void> {
   const all = cluster.life.wanted();
   const wanted = mode === 'userspace' ? listening(all) : all;
-  const endMs = performance.now() + patienceMs;
+  const endMs = performance.now() + hangsMs;
   for (;;) {
     const startMs = performance.now();
     const { frontends } = await read(mode, cluster.lab.node);
@@ -49,7 +46,7 @@ function restMs(mode: Mode): number {
 
 /** Waits until the program has nothing left to do, and retired objects are deleted, too. */
 export async function atRest(cluster: Cluster, mode: Mode, program: Program): Promise<Reading> {
-  const endMs = performance.now() + patienceMs;
+  const endMs = performance.now() + hangsMs;
   let unused: readonly string[] = [];
   while (performance.now() < endMs) {
     // No reading before: it takes more processor time than what the program does.

@@ -3,8 +3,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deferMs } from '../../src/sync/housekeeping.ts';
-import { paced } from '../lab/pace.ts';
-import { alive, atRest, connect, converged, patienceMs } from './checks.ts';
+import { hangsMs, paced } from '../lab/pace.ts';
+import { alive, atRest, connect, converged } from './checks.ts';
 import { Cluster } from './cluster.ts';
 import type { Form, Program } from './program.ts';
 import { Random } from './random.ts';
@@ -141,7 +141,7 @@ class Run {
   }
 
   async begin(): Promise<void> {
-    await this.#program.started(patienceMs);
+    await this.#program.started(hangsMs);
     await converged(this.#cluster, this.#options.mode);
     await connect(this.#cluster, 'kept');
   }
@@ -171,7 +171,7 @@ class Run {
     const before = this.#still ? await this.#read() : undefined;
     const startMs = performance.now();
     this.#program = this.#cluster.start();
-    await this.#program.started(patienceMs);
+    await this.#program.started(hangsMs);
     if (!this.#still) await stopChurn();
     await converged(this.#cluster, this.#options.mode);
     this.#tally.repairMs.push(performance.now() - startMs);
@@ -215,7 +215,7 @@ class Run {
     await this.#kill();
     this.#tally.killsAtRest += 1;
     this.#program = this.#cluster.start();
-    await this.#program.started(patienceMs);
+    await this.#program.started(hangsMs);
     const { batches } = this.#program;
     const lines = changedLines(before, await this.#read());
     if (batches.length + lines.length > 0) {

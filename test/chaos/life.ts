@@ -109,7 +109,10 @@ export class ClusterLife {
   }
 
   #someEndpoints(): number[] {
-    return Array.from({ length: this.#random.below(endpointsMax) }, () => this.#anEndpoint([]));
+    const endpoints: number[] = [];
+    const count = this.#random.below(endpointsMax);
+    while (endpoints.length < count) endpoints.push(this.#anEndpoint(endpoints));
+    return endpoints;
   }
 
   /** An endpoint that is not among `others`. */

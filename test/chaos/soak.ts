@@ -1,8 +1,9 @@
 /** Checks that nothing grows during a long time of changes: see `soak`. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { hangsMs } from '../lab/pace.ts';
 import { processStatus } from '../lab/process-status.ts';
-import { atRest, converged, patienceMs } from './checks.ts';
+import { atRest, converged } from './checks.ts';
 import { Cluster } from './cluster.ts';
 import type { Frontends } from './life.ts';
 import type { Form, Program } from './program.ts';
@@ -54,7 +55,7 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
   const program = cluster.start();
   const over = new AbortController();
   try {
-    await program.started(patienceMs);
+    await program.started(hangsMs);
     const churn = cluster.churn(options.changesPerSecond, over.signal);
     const startMs = performance.now();
     const samples = await sampled(cluster, program, options);
@@ -87,7 +88,7 @@ async function linesOfNewStart(cluster: Cluster, program: Program, mode: Mode): 
   await cluster.lab.node.run(['nft', 'flush', 'ruleset']);
   const next = cluster.start();
   try {
-    await next.started(patienceMs);
+    await next.started(hangsMs);
     await converged(cluster, mode);
     return (await atRest(cluster, mode, next)).lines.length;
   } finally {

@@ -1,6 +1,7 @@
 /** Makes allocations of the kernel fail for the program: see `starve`. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { alive, atRest, connect, converged, patienceMs } from './checks.ts';
+import { hangsMs } from '../lab/pace.ts';
+import { alive, atRest, connect, converged } from './checks.ts';
 import { Cluster } from './cluster.ts';
 import { FailingMemory } from './failing-memory.ts';
 import type { KilledMode } from './kills.ts';
@@ -51,7 +52,7 @@ export async function starve(options: StarveOptions): Promise<StarveResult> {
   const memory = new FailingMemory();
   let program = cluster.start();
   try {
-    await program.started(patienceMs);
+    await program.started(hangsMs);
     await converged(cluster, mode);
     await connect(cluster, 'kept');
     await program.kill();
@@ -60,7 +61,7 @@ export async function starve(options: StarveOptions): Promise<StarveResult> {
     const churn = cluster.churn(changesPerSecond, over.signal);
     const endMs = performance.now() + seconds * 1000;
     while (performance.now() < endMs || memory.failures < failuresMin) {
-      if (performance.now() > endMs + patienceMs) throw new Error('few allocations are made');
+      if (performance.now() > endMs + hangsMs) throw new Error('few allocations are made');
       memory.failOneOf(random.pick(rates));
       await sleep(turnMs);
       if (opensNew) await connect(cluster, 'new');
@@ -71,7 +72,7 @@ export async function starve(options: StarveOptions): Promise<StarveResult> {
     const changes = await churn;
     await followed;
     const startMs = performance.now();
-    await program.started(patienceMs);
+    await program.started(hangsMs);
     await converged(cluster, mode);
     const settledMs = performance.now() - startMs;
     await alive(cluster, flows);
@@ -80,7 +81,7 @@ export async function starve(options: StarveOptions): Promise<StarveResult> {
     checkComplaints(program);
     await program.kill();
     program = cluster.start();
-    await program.started(patienceMs);
+    await program.started(hangsMs);
     await checkUntouched(cluster, mode, program, before);
     return { failures: memory.failures, attempts, changes, settledMs };
   } catch (error) {

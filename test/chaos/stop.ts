@@ -1,6 +1,7 @@
 /** Stops the program by SIGSTOP while the cluster changes, and continues it: see `stop`. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { alive, connect, converged, patienceMs } from './checks.ts';
+import { hangsMs } from '../lab/pace.ts';
+import { alive, connect, converged } from './checks.ts';
 import { Cluster } from './cluster.ts';
 import type { Form } from './program.ts';
 import { Random } from './random.ts';
@@ -34,7 +35,7 @@ export async function stop(options: StopOptions): Promise<StopResult> {
   const program = cluster.start();
   const over = new AbortController();
   try {
-    await program.started(patienceMs);
+    await program.started(hangsMs);
     await converged(cluster, mode);
     // The program itself carries connections of mode userspace.
     const carried = mode !== 'userspace';
