@@ -203,7 +203,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/config': 4539,
   'src/connect-time': 2970,
   'src/connection-limits': 1104,
-  'src/conntrack': 1386,
+  'src/conntrack': 1392,
   'src/failure-detection': 1555,
   'src/fast-path': 575,
   'src/host': 2658,
@@ -211,14 +211,14 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/modes': 14_357,
   'src/net': 1445,
   'src/serve': 14_863,
-  'src/service-bytes': 231,
+  'src/service-bytes': 239,
   'src/source': 8665,
   'src/state': 6597,
   'src/sync': 4658,
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 118_687,
+  test: 118_693,
 };
 
 describe('budgets', () => {

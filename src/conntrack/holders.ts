@@ -3,7 +3,12 @@ import type { Conntrack } from '../kernel/conntrack.ts';
 import { orElse } from '../kernel/errors.ts';
 import { protocols } from '../net/protocol.ts';
 import { nodePortKey } from '../state/frontend-key.ts';
-import { type FrontendsByFamily, rangeOf, type Whom, whomOf } from '../state/frontends-in-force.ts';
+import {
+  type FrontendsByFamily,
+  rangeOf,
+  type ServedPort,
+  servedPortOf,
+} from '../state/frontends-in-force.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { inTurns, Pacer } from '../time/pacer.ts';
@@ -15,7 +20,7 @@ interface HoldersOptions {
 }
 
 /** A Service port and the entries of its connections. */
-interface ConntrackHolder extends Whom {
+interface ConntrackHolder extends ServedPort {
   readonly entries: number;
 }
 
@@ -58,7 +63,8 @@ export async function topOfConntrack(
         else if (count === undefined) counts.set(of.key, { of, entries: 1 });
         else count.entries += 1;
       });
-      for (const one of counts.values()) holders.push({ ...whomOf(one.of), entries: one.entries });
+      for (const one of counts.values())
+        holders.push({ ...servedPortOf(one.of), entries: one.entries });
     }
   }
   const services = holders.sort((a, b) => b.entries - a.entries).slice(0, most);

@@ -23,7 +23,7 @@ import { bounds } from '../modes/sockets/bounds.ts';
 import type { Descriptors } from '../modes/sockets/descriptors.ts';
 import { Address, type Family, families, formatEndpoint } from '../net/address.ts';
 import { resources } from '../state/change.ts';
-import type { FrontendsByFamily, Whom } from '../state/frontends-in-force.ts';
+import type { FrontendsByFamily, ServedPort } from '../state/frontends-in-force.ts';
 import type { FamilySync } from '../sync/family.ts';
 import { systemClock } from '../time/clock.ts';
 import { Pacer, type Pause } from '../time/pacer.ts';
@@ -448,11 +448,11 @@ export function byteMetrics(registry: Registry, agent: Facts<'serviceBytes'>): v
 }
 
 /** Those that have series. */
-async function sharesOf<T extends Whom>(list: readonly T[], room: number, pause: Pause) {
+async function sharesOf<T extends ServedPort>(list: readonly T[], room: number, pause: Pause) {
   return (await fairShares(list, ({ namespace }) => namespace, room, pause)).within;
 }
 
-function servicePortLabels({ family, namespace, service, port, protocol }: Whom) {
+function servicePortLabels({ family, namespace, service, port, protocol }: ServedPort) {
   return { ip_family: family, namespace, service, port, protocol };
 }
 

@@ -15,8 +15,8 @@ import { madeAt } from '../net/made-at.ts';
 import {
   type FrontendsByFamily,
   type FrontendsInForce,
-  type Whom,
-  whomKey,
+  type ServedPort,
+  servedPortKey,
 } from '../state/frontends-in-force.ts';
 import { objectKey, type ServicePort } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
@@ -32,7 +32,7 @@ export interface Outcomes {
 }
 
 /** The counters of one Service port. They only grow while the process runs. */
-export interface ServiceTraffic extends Whom {
+export interface ServiceTraffic extends ServedPort {
   /** Connections that clients opened, including those refused because there was no endpoint. */
   readonly connections: number;
   /** Packets refused: each retry of a client counts. */
@@ -200,9 +200,9 @@ export class ServiceCounters {
     const news: News = new Map();
     const counted = (count: Count): string => {
       const more = last.more(count);
-      const whom = frontends.at(count.destination);
-      if (isOf(whom, count)) this.#add(this.#entryOf(whom), count, more, news);
-      return whom.namespace;
+      const served = frontends.at(count.destination);
+      if (isOf(served, count)) this.#add(this.#entryOf(served), count, more, news);
+      return served.namespace;
     };
     // What was read in part may lack the answers to connections that were read.
     const areRulesRead = await mode.trafficCounts?.(kernel, family, pause, counted).then(
@@ -224,10 +224,10 @@ export class ServiceCounters {
     if (areRulesRead === true && areMapsRead) last.readingEnded();
   }
 
-  #entryOf(whom: Whom): Entry {
-    return madeAt(this.#entries, whomKey(whom), () => {
+  #entryOf(served: ServedPort): Entry {
+    return madeAt(this.#entries, servedPortKey(served), () => {
       const none = { refusals: new Map(), endpoints: new Map() };
-      return { ...whom, connections: 0, ...none, outcomes: noOutcomes() };
+      return { ...served, connections: 0, ...none, outcomes: noOutcomes() };
     });
   }
 
@@ -299,7 +299,7 @@ class LastCounts {
 }
 
 /** Whether it belongs to a Service, or counts refusals at addresses without a Service. */
-function isOf({ service }: Whom, { of }: Count): boolean {
+function isOf({ service }: ServedPort, { of }: Count): boolean {
   return service !== '' || (of.kind === 'refusals' && of.reason === 'no_such_service');
 }
 

@@ -8,7 +8,12 @@ import { protocolOf } from '../kernel/nft/constants.ts';
 import { Address, addressBytes, formatEndpoint } from '../net/address.ts';
 import { madeAt } from '../net/made-at.ts';
 import { formatPortName } from '../net/protocol.ts';
-import { type FrontendsByFamily, type Whom, whomKey, whomOf } from '../state/frontends-in-force.ts';
+import {
+  type FrontendsByFamily,
+  type ServedPort,
+  servedPortKey,
+  servedPortOf,
+} from '../state/frontends-in-force.ts';
 import type { ClusterState } from '../state/store.ts';
 import { objectKey } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
@@ -33,7 +38,7 @@ export interface ServiceBytesOptions {
  * From clients (`in`) and to them. Packets of IP with their headers. `durations`: connections up to
  * each of `durationBoundsMs`, and above all; `ms`: their sum.
  */
-type PortBytes = Whom & { in: number; out: number; durations: number[]; ms: number };
+type PortBytes = ServedPort & { in: number; out: number; durations: number[]; ms: number };
 
 /** Durations between which connections are counted: most take less than a second, some hours. */
 export const durationBoundsMs = [10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000] as const;
@@ -73,8 +78,8 @@ export class ServiceBytes {
   }
 
   /** Of a Service port, both ways; undefined: the setting is off. */
-  bytesOf(port: Whom): number | undefined {
-    const { in: sent = 0, out = 0 } = this.ports.get(whomKey(port)) ?? {};
+  bytesOf(port: ServedPort): number | undefined {
+    const { in: sent = 0, out = 0 } = this.ports.get(servedPortKey(port)) ?? {};
     return this.missed === undefined ? undefined : sent + out;
   }
 
@@ -151,9 +156,9 @@ export class ServiceBytes {
   async #add(one: ReplyOf<'bytesOfEnded'>, pause: Pause): Promise<void> {
     const { state } = this.#options;
     const [address, endpoint] = [Address.from(one.frontend), Address.from(one.endpoint)];
-    const whom = this.#whom(one, address);
-    if (whom === undefined) return;
-    const port = madeAt(this.ports, whomKey(whom), () => ({ ...whom, ...nothing() }));
+    const served = this.#servedPort(one, address);
+    if (served === undefined) return;
+    const port = madeAt(this.ports, servedPortKey(served), () => ({ ...served, ...nothing() }));
     port.in += one.in;
     port.out += one.out;
     port.ms += one.ms;
@@ -161,9 +166,9 @@ export class ServiceBytes {
     for (let i = 0; i < one.durations.length / 4; i += 1) {
       port.durations[i]! += durations.getUint32(4 * i, true);
     }
-    const key = objectKey(whom.namespace, whom.service);
+    const key = objectKey(served.namespace, served.service);
     const zones = this.#found.get(key) ?? (await this.#find(key, pause));
-    const zone = this.#ofNamespace(whom.namespace, zones.get(endpoint.latin1) ?? '');
+    const zone = this.#ofNamespace(served.namespace, zones.get(endpoint.latin1) ?? '');
     // A ClusterIP is translated on the node of its client; other frontends anywhere.
     const isOwn = state.service(key)?.clusterIPs.some((own) => own.key === address.key);
     const client = (isOwn && state.node?.zone) || '';
@@ -172,18 +177,21 @@ export class ServiceBytes {
   }
 
   /** Undefined: another program has translated it, or the Service has gone. */
-  #whom({ port, protocol }: Pick<ReplyOf<'bytesOfEnded'>, 'port' | 'protocol'>, address: Address) {
+  #servedPort(
+    { port, protocol }: Pick<ReplyOf<'bytesOfEnded'>, 'port' | 'protocol'>,
+    address: Address,
+  ) {
     const inForce = this.#options.agent.engine?.frontends[address.family];
     const holder = inForce?.holder(protocolOf(protocol), { address, port });
-    return holder && whomOf(holder);
+    return holder && servedPortOf(holder);
   }
 
   #logFlow(one: ReplyOf<'flowOfEnded'>): void {
-    const whom = this.#whom(one, Address.from(one.frontend));
-    if (whom === undefined) return;
+    const served = this.#servedPort(one, Address.from(one.frontend));
+    if (served === undefined) return;
     const fields = {
-      service: objectKey(whom.namespace, whom.service),
-      port: formatPortName(whom.port, whom.protocol),
+      service: objectKey(served.namespace, served.service),
+      port: formatPortName(served.port, served.protocol),
       client: formatEndpoint(one.client, one.clientPort),
       frontend: formatEndpoint(one.frontend, one.port),
       endpoint: formatEndpoint(one.endpoint, one.endpointPort),

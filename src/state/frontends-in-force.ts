@@ -6,7 +6,7 @@ import { hasPort, rangeIn } from './port-range.ts';
 import type { Forwarding, ForwardingsByKey, Frontend, ServicePortName } from './types.ts';
 
 /** The Service port of a packet. Unknown fields are empty. */
-export interface Whom {
+export interface ServedPort {
   readonly family: Family;
   readonly namespace: string;
   readonly service: string;
@@ -99,12 +99,12 @@ export class FrontendsInForce {
   }
 
   /** An address that has no frontend is an address of the node with a node port. */
-  at({ address, port, protocol }: Destination): Whom {
+  at({ address, port, protocol }: Destination): ServedPort {
     const { family } = this;
     const by = port === undefined && address && this.#addresses.get(address.key)?.by;
     if (by) return { family, namespace: by.namespace, service: by.name, port: '', protocol: '' };
     const holder = port === undefined ? undefined : this.holder(protocol, { address, port });
-    if (holder !== undefined) return whomOf(holder);
+    if (holder !== undefined) return servedPortOf(holder);
     return { family, namespace: '', service: '', port: '', protocol: protocol ?? '' };
   }
 
@@ -127,13 +127,13 @@ export function rangeOf(holders: Holders, key: FrontendKey, port: number): Forwa
   return range && hasPort(range, port) ? found : undefined;
 }
 
-export function whomOf({ family, servicePort }: Forwarding): Whom {
+export function servedPortOf({ family, servicePort }: Forwarding): ServedPort {
   const { namespace, name: service, port, protocol } = servicePort;
   return { family, namespace, service, port, protocol };
 }
 
 /** The same for the same Service port and family. */
-export function whomKey({ family, namespace, service, port, protocol }: Whom): string {
+export function servedPortKey({ family, namespace, service, port, protocol }: ServedPort): string {
   return [family, namespace, service, port, protocol].join('/');
 }
 

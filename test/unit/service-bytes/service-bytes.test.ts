@@ -4,7 +4,7 @@ import type { Reply, Request } from '../../../src/kernel/ops.ts';
 import { byteMetrics } from '../../../src/serve/collectors.ts';
 import { outcomePortsMax } from '../../../src/serve/metric-table.ts';
 import { ServiceBytes } from '../../../src/service-bytes/service-bytes.ts';
-import type { Whom } from '../../../src/state/frontends-in-force.ts';
+import type { ServedPort } from '../../../src/state/frontends-in-force.ts';
 import type { EndpointSlice } from '../../../src/state/types.ts';
 import { all, byFrontend, clusterIP, forwarding, pool } from '../modes/nftables/forwardings.ts';
 import { address, node, ready, service, slice } from '../state/build.ts';
@@ -29,7 +29,13 @@ function zoned(zones: Readonly<Record<string, string>>): EndpointSlice {
 
 const named = (name: string, ip: string) =>
   forwarding(name, pool(5), { frontends: [clusterIP(ip)] });
-const web: Whom = { family: 'IPv4', namespace: 'ns', service: 'web', port: '', protocol: 'TCP' };
+const web: ServedPort = {
+  family: 'IPv4',
+  namespace: 'ns',
+  service: 'web',
+  port: '',
+  protocol: 'TCP',
+};
 /** In the first zones of the world. */
 const [one, other] = ['10.96.0.1 10.0.0.5', '10.96.0.1 10.0.0.6'] as const;
 
