@@ -42,7 +42,7 @@ export const failureTable: readonly FailureRow[] = [
     facts: known,
     repairs: undefined,
     compares: true,
-    what: 'The same, again and again, because an object is missing or exists already',
+    what: 'The same, again and again, because an object is missing, exists already or is full',
   },
   {
     facts: { isHeld: true },
@@ -54,7 +54,7 @@ export const failureTable: readonly FailureRow[] = [
     facts: { isMoved: true },
     repairs: 'when repairs may take time again',
     compares: false,
-    what: 'An object is missing or exists already, and another program has written',
+    what: 'An object is missing, exists already or is full, and another program has written',
   },
   {
     facts: {},

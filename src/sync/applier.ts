@@ -354,17 +354,16 @@ function deniesAll({ code, isOfSocket = false }: KernelFailure): boolean {
   return !isOfSocket && (code === 'EPERM' || code === 'EACCES');
 }
 
-/** Codes of nf_tables, then of IPVS (ESRCH: no such virtual service) and of addresses. */
+/**
+ * Codes of nf_tables (ENFILE: a set has a size, which we give to none that we fill), then of IPVS
+ * (ESRCH: no such virtual service) and of addresses.
+ */
 const contradictions: ReadonlySet<string> = new Set([
-  'ENOENT',
-  'EEXIST',
-  'ERESTART',
-  'ESRCH',
-  'EADDRNOTAVAIL',
-  'ENODEV',
+  ...['ENOENT', 'EEXIST', 'ERESTART', 'ENFILE'],
+  ...['ESRCH', 'EADDRNOTAVAIL', 'ENODEV'],
 ]);
 
-/** Whether the kernel is not as we think: an object is missing, or exists already. */
+/** Whether the kernel is not as we think: an object is missing, or exists already, or is full. */
 export function contradictsBelief({ code, isOfSocket = false }: KernelFailure): boolean {
   return !isOfSocket && contradictions.has(code);
 }

@@ -204,12 +204,13 @@ describe('a kernel whose state differs from the expected one', () => {
 
   it.each([
     { moves: 50, isMoved: true, aside: 0 },
+    { moves: 50, isMoved: true, aside: 0, code: 'ENFILE' },
     { moves: 51, isMoved: true, aside: 1 },
     { moves: 1, isMoved: false, aside: 0 },
     { moves: 2, isMoved: false, aside: 1 },
   ])(
     'is not blamed on a Service, unless that happens again and again: %o',
-    async ({ moves, isMoved, aside }) => {
+    async ({ moves, isMoved, aside, code = 'ENOENT' }) => {
       const world = await started(10);
       let left = moves;
       world.kernel.refuse = (ops) => {
@@ -217,7 +218,7 @@ describe('a kernel whose state differs from the expected one', () => {
         if (op < 0 || left === 0) return undefined;
         left -= 1;
         if (isMoved) world.kernel.generationNow += 1;
-        return refusal('ENOENT', op);
+        return refusal(code, op);
       };
       world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
       for (const watch of world.kernel.watches) watch.changed();
