@@ -36,19 +36,6 @@ export class FirstChoices extends Random {
   }
 }
 
-/**
- * Runs a test with random choices. Its failure names the seed; FAIRLEAD_SEED=SEED repeats the
- * choices.
- */
-export async function withRandom(test: (random: Random) => Promise<void>): Promise<void> {
-  const seed = Number(process.env.FAIRLEAD_SEED ?? freshSeed());
-  try {
-    await test(new Random(seed));
-  } catch (error) {
-    throw new Error(`FAIRLEAD_SEED=${seed}: ${(error as Error).message}`, { cause: error });
-  }
-}
-
 /** A new seed. Report it, so that findings can be repeated. */
 export function freshSeed(): number {
   return Math.floor(Math.random() * 0x1_0000_0000);

@@ -1,11 +1,11 @@
-/** The short form of `npm run kills`, `stop` and `soak`; a failure names the seed that repeats it. */
+/** The short form of `npm run kills`, `stop` and `soak`; FAIRLEAD_SEED repeats what failed. */
 import { expect, test } from 'vitest';
 import { type KilledMode, killMany } from '../chaos/kills.ts';
 import type { Form } from '../chaos/program.ts';
-import { freshSeed } from '../chaos/random.ts';
 import type { Mode } from '../chaos/readers.ts';
 import { soak } from '../chaos/soak.ts';
 import { stop } from '../chaos/stop.ts';
+import { testSeed } from '../chaos/test-seed.ts';
 import { paced } from '../lab/pace.ts';
 
 /** The program starts several times in each: the machine may be busy or emulated. */
@@ -23,7 +23,7 @@ export function killCase(
     what,
     async () => {
       const load = { services, changesPerSecond: 100, nodes: 1 };
-      const tally = await killMany({ mode, count, seed: freshSeed(), ...load, form });
+      const tally = await killMany({ mode, count, seed: testSeed(), ...load, form });
       expect(tally.kills).toBeGreaterThanOrEqual(count);
       expect(tally.connectionsAlive).toBe(4 * tally.rounds);
     },
@@ -40,7 +40,7 @@ export function stopCase(mode: Mode, services: number): void {
     what,
     async () => {
       const load = { services, changesPerSecond: 100, seconds: stoppedSeconds };
-      const { changes } = await stop({ mode, seed: freshSeed(), ...load, form: 'source' });
+      const { changes } = await stop({ mode, seed: testSeed(), ...load, form: 'source' });
       expect(changes).toBeGreaterThan(20);
     },
     longestMs,
@@ -53,7 +53,7 @@ export function soakCase(mode: Mode, services: number, form: Form = 'source'): v
     what,
     async () => {
       const load = { services, changesPerSecond: 200, seconds: 8, sampleMs: 500 };
-      const { changes, grown } = await soak({ mode, seed: freshSeed(), ...load, form });
+      const { changes, grown } = await soak({ mode, seed: testSeed(), ...load, form });
       expect(changes).toBeGreaterThan(100);
       // In so short a time memory says nothing, and Services that happen to have fewer endpoints
       // need more lines for each. At the end the kernel had as many as after a new start.

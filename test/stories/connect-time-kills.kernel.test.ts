@@ -19,13 +19,13 @@ import { readMap } from '../../src/connect-time/maps/read-map.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { EndpointList } from '../../src/net/endpoint-list.ts';
 import { noPause } from '../../src/time/pacer.ts';
-import { withRandom } from '../chaos/random.ts';
+import { withRandom } from '../chaos/test-seed.ts';
 import { FAMILIES } from '../lab/addresses.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, service, slices } from '../lab/objects.ts';
-import { paced } from '../lab/pace.ts';
+import { hangsMs, paced } from '../lab/pace.ts';
 import { main } from '../process/main.ts';
 import { seconds, settings } from './connect-time-duress.ts';
 import { fairleadInside, type KillableProxy } from './fairlead-inside.ts';
@@ -109,7 +109,11 @@ function hex(bytes: Uint8Array): string {
 
 /** Resolves when the first map is about to be made. */
 async function begun(): Promise<void> {
-  while (!existsSync(place.directory)) await sleep(1);
+  const endMs = performance.now() + hangsMs;
+  while (!existsSync(place.directory)) {
+    if (performance.now() > endMs) throw new Error('no map is made');
+    await sleep(1);
+  }
 }
 
 /** Kills it within this number of milliseconds after that. */
@@ -119,7 +123,7 @@ async function killedStart(afterMs: number): Promise<void> {
     (proxy) => proxy,
     ({ message }: Error) => message,
   );
-  await begun();
+  await Promise.race([begun(), started]);
   await sleep(afterMs);
   killer.abort();
   const found = await started;

@@ -24,6 +24,7 @@ const { 'kube-proxy': binary } = values;
 const mode = values.mode === 'iptables' ? 'iptables' : 'nftables';
 const proxy = binary === undefined ? undefined : await KubeProxy.start(binary, mode);
 const first = Number(values.seed ?? freshSeed());
+console.log(`from seed ${first}`);
 const counts: Counts = { worlds: 0, flows: 0, rules: new Map() };
 const beganMs = performance.now();
 for (let seed = first; counts.worlds < Number(values.count); seed += 1) {

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { type Change, resources } from '../../../src/state/change.ts';
-import { type Random, withRandom } from '../../chaos/random.ts';
+import type { Random } from '../../chaos/random.ts';
+import { withRandom } from '../../chaos/test-seed.ts';
 import { type Running, started } from '../agent/running.ts';
 import { http, node, ready, readyLocal, service, slice, unready } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';

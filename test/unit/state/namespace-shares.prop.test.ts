@@ -8,7 +8,8 @@ import {
 } from '../../../src/state/budget.ts';
 import { NamespaceShares, namespacesOfNode } from '../../../src/state/namespace-shares.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
-import { type Random, withRandom } from '../../chaos/random.ts';
+import type { Random } from '../../chaos/random.ts';
+import { withRandom } from '../../chaos/test-seed.ts';
 import { ToyClock } from '../sync/double.ts';
 import { ips, portsOf, ready, service, slice } from './build.ts';
 

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { Crowd, type Holding } from '../../../../src/modes/sockets/crowd.ts';
 import { blocksOf } from '../../../../src/net/block.ts';
-import { type Random, withRandom } from '../../../chaos/random.ts';
+import type { Random } from '../../../chaos/random.ts';
+import { withRandom } from '../../../chaos/test-seed.ts';
 
 /** Of this share an address has much with 10, and a block with 320. */
 const max = 5120;

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { greediest } from '../../../../src/modes/sockets/greediest.ts';
 import { blocksOf } from '../../../../src/net/block.ts';
 import { noPause } from '../../../../src/time/pacer.ts';
-import { withRandom } from '../../../chaos/random.ts';
+import { withRandom } from '../../../chaos/test-seed.ts';
 
 interface One {
   readonly client: string;
