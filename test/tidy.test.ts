@@ -214,11 +214,11 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/service-bytes': 239,
   'src/source': 8665,
   'src/state': 6597,
-  'src/sync': 4657,
+  'src/sync': 4725,
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 118_707,
+  test: 118_810,
 };
 
 describe('budgets', () => {

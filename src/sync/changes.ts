@@ -6,6 +6,7 @@ import { DirtyForwardings, serviceOf } from './dirty.ts';
 import type { Handover } from './handover.ts';
 import { Pace, type Urgency } from './pace.ts';
 import type { Parts } from './parts.ts';
+import { RecentCosts } from './recent-costs.ts';
 import type { Tracked } from './tracked.ts';
 
 /** What is left to do. */
@@ -23,12 +24,6 @@ export interface Backlog {
 /** A sync plans for no longer than this. */
 const syncLongestMs = 1000;
 
-/** A Service that was not planned for this long goes first when it changes. */
-const quietMs = 1000;
-
-/** The most Services of which it is known when they were planned: the last ones. */
-const plannedMax = 4096;
-
 export class Changes {
   readonly #clock: Clock;
   readonly dirty = new DirtyForwardings();
@@ -36,20 +31,20 @@ export class Changes {
   readonly #minSyncPeriodMs: number;
   /** Undefined: syncs rest for a fixed time. */
   readonly #pace: Pace | undefined;
-  /** When Services were planned, the last one last. */
-  readonly #plannedMs = new Map<string, number>();
+  readonly #costs: RecentCosts;
   /** Of the most urgent change that is dirty. */
   #urgency: Urgency = 'all';
   /** A large one is among those that go first. */
   #isLargeFirst = false;
-  /** The sync has planned large changes. */
-  #hadLarge = false;
+  /** Of the least urgent change that the sync has planned. */
+  #planned: Urgency = 'first';
   #isCut = false;
   /** `Clock.now` before which no sync begins. */
   #notBeforeMs = Number.NEGATIVE_INFINITY;
 
   constructor({ clock, settings }: Parts, handover: Handover) {
     this.#clock = clock;
+    this.#costs = new RecentCosts(clock);
     this.#handover = handover;
     const { longestRestMs, minSyncPeriodMs } = settings;
     this.#minSyncPeriodMs = minSyncPeriodMs;
@@ -89,28 +84,23 @@ export class Changes {
     const now = this.#clock.now();
     const isPart = this.#pace !== undefined && now < this.#pace.dueMs('all');
     this.dirty.isOnlySmall = isPart && !isOfAll && !this.#isCut && !this.#isLargeFirst;
-    this.#hadLarge = false;
-    for (const [service, plannedMs] of this.#plannedMs) {
-      if (now - plannedMs < quietMs) break;
-      this.#plannedMs.delete(service);
-    }
+    this.#planned = 'first';
   }
 
   /** A sync is over that began at `beganMs` of `Clock.now`, and what it cost. */
   spent(costMs: number, beganMs: number): void {
     const isAll = !this.dirty.isOnlySmall || !this.dirty.any;
-    this.#pace?.spent({ beganMs, costMs, hadLarge: this.#hadLarge, isAll });
+    this.#costs.spent(costMs, beganMs);
+    this.#pace?.spent({ beganMs, costMs, urgency: this.#planned, isAll });
   }
 
   /** `service`: its `namespace/name`, where that is known. */
   mark(record: Tracked, cause: Cause | undefined, service = serviceOf(record.key)): void {
     const isSmall = this.dirty.mark(record, cause, service);
     if (this.#pace === undefined) return;
-    const plannedMs = this.#plannedMs.get(service) ?? Number.NEGATIVE_INFINITY;
-    const isQuiet = this.#clock.now() - plannedMs >= quietMs;
-    const isLargeFirst = isQuiet && !isSmall && losesEndpoints(record);
+    const isLargeFirst = !isSmall && this.#costs.isLow(service) && losesEndpoints(record);
     this.#isLargeFirst ||= isLargeFirst;
-    if (isLargeFirst || (isQuiet && isSmall)) this.#urgency = 'first';
+    if (isLargeFirst || (isSmall && this.#costs.goesFirst(service))) this.#urgency = 'first';
     else if (isSmall && this.#urgency === 'all') this.#urgency = 'small';
   }
 
@@ -134,9 +124,9 @@ export class Changes {
   }
 
   readonly plan = (record: Tracked): void => {
-    this.#hadLarge ||= this.dirty.isNextLarge;
-    this.dirty.take();
-    this.#notePlanned(serviceOf(record.key));
+    const isLarge = this.dirty.isNextLarge;
+    const elements = this.dirty.take();
+    if (this.#pace !== undefined) this.#notePlanned(serviceOf(record.key), elements, isLarge);
     const { desired, planned } = record;
     const next = desired && inOrderOf(planned, desired);
     this.#handover.plan({ record, next, cause: record.takeCause() });
@@ -148,15 +138,11 @@ export class Changes {
     this.#urgency = this.#isLargeFirst ? 'first' : 'all';
   }
 
-  #notePlanned(service: string): void {
-    if (this.#pace === undefined) return;
-    this.#plannedMs.delete(service);
-    this.#plannedMs.set(service, this.#clock.now());
-    if (this.#plannedMs.size <= plannedMax) return;
-    for (const first of this.#plannedMs.keys()) {
-      this.#plannedMs.delete(first);
-      return;
-    }
+  #notePlanned(service: string, elements: number, isLarge: boolean): void {
+    const isFirst = !isLarge && this.#costs.goesFirst(service);
+    this.#costs.planned(service, elements, isFirst);
+    if (isLarge) this.#planned = 'all';
+    else if (!isFirst && this.#planned === 'first') this.#planned = 'small';
   }
 }
 

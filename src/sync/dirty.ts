@@ -96,15 +96,17 @@ export class DirtyForwardings {
     return this.#services.next(this.#groupsNow)?.record;
   }
 
-  /** Removes the next one. Its Service goes to the end. */
-  take(): void {
+  /** Removes the next one. Its Service goes to the end. Returns how many elements it compares. */
+  take(): number {
     const marked = this.#services.next(this.#groupsNow);
-    if (marked === undefined) return;
+    if (marked === undefined) return 0;
     const { record } = marked;
+    const elements = elementsOf(record);
     record.isDirty = false;
-    this.#services.take(this.#groupsNow)(elementsOf(record));
+    this.#services.take(this.#groupsNow)(elements);
     if (advance(marked)) this.#services.release(marked);
     else this.#services.done(marked);
+    return elements;
   }
 
   /** Removes and returns all. */

@@ -12,8 +12,11 @@ const share = 0.2;
  */
 const allowanceMs = { all: 0, small: 500, first: 1000 } as const;
 
-/** Syncs with large changes owe no more than this, so that small ones need not wait after them. */
-const largeOwedMax = 250;
+/**
+ * What syncs with such changes make owed at most, so that more urgent ones need not wait after
+ * them, and none for long once the rush is over.
+ */
+const owedMaxMs = { all: 250, small: 750, first: 1250 } as const;
 
 /** What a sync is for. */
 export type Urgency = keyof typeof allowanceMs;
@@ -22,8 +25,8 @@ export type Urgency = keyof typeof allowanceMs;
 interface Spent {
   readonly beganMs: number;
   readonly costMs: number;
-  /** It had large changes. */
-  readonly hadLarge: boolean;
+  /** Of the least urgent change that it had. */
+  readonly urgency: Urgency;
   /** Nothing was left to do. */
   readonly isAll: boolean;
 }
@@ -52,8 +55,8 @@ export class Pace {
   }
 
   /** A sync is over. */
-  spent({ beganMs, costMs, hadLarge, isAll }: Spent): void {
-    this.#debt.spent(costMs, beganMs, hadLarge ? largeOwedMax : undefined);
+  spent({ beganMs, costMs, urgency, isAll }: Spent): void {
+    this.#debt.spent(costMs, beganMs, owedMaxMs[urgency]);
     if (isAll) this.#endedMs = this.#options.clock.now();
   }
 }

@@ -9,7 +9,7 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 85_824;
+const total = 85_833;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2732,
@@ -24,7 +24,7 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/logs.md': 3566,
   'docs/metrics.md': 2174,
   'docs/migrating.md': 1862,
-  'docs/operating.md': 2204,
+  'docs/operating.md': 2213,
   'docs/runbook.md': 5292,
   'docs/scale.md': 1280,
   'docs/semantics.md': 3870,
