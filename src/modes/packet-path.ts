@@ -28,7 +28,6 @@ type PathStep =
   | 'affinity'
   | 'endpoints'
   | 'mark'
-  | 'masquerade'
   | 'hairpin';
 
 /** The kernel object that does each step, in the words of the tool that lists it. */

@@ -24,19 +24,17 @@ export const describer: PathDescriber = {
 };
 
 function objectsOf(forwarding: Forwarding, frontend: Frontend, { pool }: PacketPath): PathObjects {
-  const { affinityTimeoutSeconds, servicePort } = forwarding;
+  const { servicePort } = forwarding;
   const { kind, paths } = frontend;
   const chains = serviceChains(servicePort, frontend.lastPort !== undefined);
   const isInside = kind === 'clusterIP';
-  const isJudged = isGuarded(forwarding, frontend);
-  const own = isInside ? chains[pool] : isJudged ? chains.firewall : chains.external;
+  const outer = isGuarded(forwarding, frontend) ? chains.firewall : chains.external;
+  const own = isInside ? chains[pool] : outer;
   const picks = inNat(chains[pool]);
   const accepting = kind === 'nodePort' ? 'KUBE-NODEPORTS' : 'KUBE-SERVICES';
   const refusing = kind === 'clusterIP' ? 'KUBE-SERVICES' : 'KUBE-EXTERNAL-SERVICES';
   return {
-    sourceRanges: isJudged
-      ? `${inNat(chains.firewall)}, then ${rule('filter', 'KUBE-PROXY-FIREWALL', forwarding, frontend, 'DROP')}`
-      : undefined,
+    sourceRanges: `${inNat(chains.firewall)}, then ${rule('filter', 'KUBE-PROXY-FIREWALL', forwarding, frontend, 'DROP')}`,
     frontend: isRefusal(paths.pod.to)
       ? undefined
       : rule('nat', accepting, forwarding, frontend, own),
@@ -47,10 +45,9 @@ function objectsOf(forwarding: Forwarding, frontend: Frontend, { pool }: PacketP
       frontend,
       paths.outside.to === 'reject' ? 'REJECT' : 'DROP',
     ),
-    affinity: affinityTimeoutSeconds > 0 ? `${picks} (-m recent)` : undefined,
+    affinity: `${picks} (-m recent)`,
     endpoints: picks,
     mark: `${inNat(isInside ? chains[pool] : chains.external)} -j ${markChain}`,
-    masquerade: inNat('KUBE-POSTROUTING'),
     hairpin: inNat(hairpinChain),
   };
 }

@@ -2,7 +2,6 @@
 import { NF_INET } from '../../kernel/nft/constants.ts';
 import type { Family } from '../../net/address.ts';
 import { cidrContains, formatEndpoint } from '../../net/address.ts';
-import { isGuarded } from '../../state/guards.ts';
 import { type ClientKind, isRefusal } from '../../state/paths.ts';
 import { sourceRangesTypes } from '../nft-table/source-ranges.ts';
 import {
@@ -20,7 +19,7 @@ export const describer: PathDescriber = {
   endpointHook: NF_INET.LOCAL_IN,
   describe(config, to, client) {
     const path = asIPVSCan(packetPathOf(config, to, client), to, client);
-    return { ...path, objects: objectsOf(to) };
+    return { ...path, objects: objectsOf(to, client) };
   },
   unclaimed(_config, { serviceCIDRs }, address, taken) {
     const { family } = address;
@@ -36,7 +35,6 @@ export const describer: PathDescriber = {
 
 /** A virtual service has one set of real servers, for all clients (README.md in this folder). */
 function asIPVSCan(path: PacketPath, to: Destination, client: ClientKind): PacketPath {
-  if (path.end !== 'endpoint') return path;
   const { outside } = to.frontend.paths;
   const pool = isRefusal(outside.to) ? path.pool : outside.to;
   if (client !== 'node') return { ...path, pool };
@@ -44,8 +42,8 @@ function asIPVSCan(path: PacketPath, to: Destination, client: ClientKind): Packe
   return { ...path, pool, isMasqueraded: true, because };
 }
 
-function objectsOf({ forwarding, frontend, address }: Destination): PathObjects {
-  const { affinityTimeoutSeconds, family, servicePort } = forwarding;
+function objectsOf({ forwarding, frontend, address }: Destination, by: ClientKind): PathObjects {
+  const { family, servicePort } = forwarding;
   const { paths, port } = frontend;
   const at = formatEndpoint(address.bytes, port);
   const service = `ipvsadm -l ${ipvsadmOption[servicePort.protocol]} ${at}`;
@@ -54,15 +52,12 @@ function objectsOf({ forwarding, frontend, address }: Destination): PathObjects 
   const refusals = { reject: 'rejected', drop: 'dropped' };
   const refusal = isRefusal(paths.pod.to) ? refusals[paths.pod.to] : 'dropped-outside';
   return {
-    sourceRanges: isGuarded(forwarding, frontend)
-      ? nftObject('map', family, tableName, 'firewall-ips')
-      : undefined,
+    sourceRanges: nftObject('map', family, tableName, 'firewall-ips'),
     frontend: service,
     refusal: element(refusal),
-    affinity: affinityTimeoutSeconds > 0 ? `${service} (persistent)` : undefined,
+    affinity: `${service} (persistent)`,
     endpoints: service,
-    mark: element(paths.pod.isMasqueraded ? 'external' : 'internal'),
-    masquerade: nftObject('chain', family, tableName, 'masquerading'),
+    mark: element(by === 'node' ? 'services' : paths.pod.isMasqueraded ? 'external' : 'internal'),
     hairpin: object(family, 'hairpin'),
   };
 }

@@ -57,7 +57,7 @@ function objectsOf(
   const { family, frontends, servicePort } = forwarding;
   const elements = frontendElements(new ChainClasses(config), forwarding);
   const own = elements[frontends.indexOf(frontend)]!;
-  const { affinity, chains, maps } = own;
+  const { chains, maps } = own;
   const object = objectIn(config.table ?? tableName);
   const key = nftKey(frontend.address, servicePort.protocol, keyPort(frontend));
   const element = (part: VerdictPart): string | undefined => {
@@ -72,10 +72,9 @@ function objectsOf(
     sourceRanges: element('firewall'),
     frontend: element('verdict') ?? element('range'),
     refusal: element('refusal') ?? element('rangeRefusal'),
-    affinity: affinity && object('map', family, memoryName(servicePort, pool)),
+    affinity: object('map', family, memoryName(servicePort, pool)),
     endpoints: object('map', family, part === 'local' ? maps.localEndpoints : maps.endpoints),
     mark: lead && object('chain', family, lead.name),
-    masquerade: object('chain', family, 'masquerading'),
     hairpin: object('set', family, 'hairpin'),
   };
 }

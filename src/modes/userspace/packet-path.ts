@@ -20,7 +20,7 @@ export const describer: PathDescriber = {
       objects: {
         frontend: socket,
         sourceRanges: socket,
-        affinity: forwarding.affinityTimeoutSeconds > 0 ? socket : undefined,
+        affinity: socket,
         endpoints: socket,
       },
     };

@@ -1,9 +1,11 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Explanation } from '../../../src/ask/explanation.ts';
+import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import type { Running } from '../agent/running.ts';
+import { save } from '../modes/iptables/save.ts';
 import { asked, said } from './asking.ts';
 import { packetOf, startedWith } from './broken-cluster-app.ts';
-import { brokenClusters, endpoints, node, there, web } from './broken-clusters.ts';
+import { brokenClusters, endpoints, here, node, pods, there, web } from './broken-clusters.ts';
 import { everyBrokenCluster } from './more-broken-clusters.ts';
 
 let app: Running;
@@ -56,6 +58,73 @@ describe('a broken cluster', () => {
     if (object !== undefined) expect(stdout).toContain(object);
     if (status === 200) expect(promised(body)).toEqual(met(body));
   });
+});
+
+/** Whether the kernel has what a step names. */
+function isInKernel(object: string): boolean {
+  const { kernel } = app;
+  if (object.startsWith('-t ')) {
+    const rest = / -m (comment --comment "[^"]*"|addrtype --dst-type LOCAL|tcp)|\/32/g;
+    const tables = save(kernel, 'IPv4').replaceAll(rest, '').split('*');
+    return object.split(', then ').every((part) => {
+      const [, table, rule, chain, end] = /^-t (\w+) (-A )?(\S+)(.*)/.exec(part)!;
+      const line = `^-A ${chain}${rule ? '' : '.*'}${end!.replaceAll(/[()]/g, '')}`;
+      return tables.some((one) => one.startsWith(table!) && new RegExp(line, 'm').test(one));
+    });
+  }
+  const [, at, persistent] = /^ipvsadm -l -t (\S+)( .*)?/.exec(object) ?? [];
+  const service = new RegExp(`^TCP ${at} \\w+ flags 0x${persistent ? 1 : '.'} `, 'm');
+  if (at !== undefined) return service.test(kernel.ipvs.text());
+  const [, table, name, element] = / ip (\S+) (\S+)(?: \{ (.*) \})?/.exec(object)!;
+  const { chains, sets } = kernel.table(NFPROTO.IPv4, table!)!;
+  if (!sets.has(name!)) return chains.has(name!);
+  const elements = kernel.elements(NFPROTO.IPv4, table!, name!);
+  const plain = elements.map((one) => one.replace(/ comment "[^"]*"/, ''));
+  return element === undefined || plain.includes(element);
+}
+
+const modes = ['nftables', 'iptables', 'ipvs'] as const;
+
+describe.each(modes)('an explanation in mode %s', (mode) => {
+  const guarded = 'loadBalancerSourceRanges: [10.244.0.0/16, 198.18.0.0/15]';
+  it.each<[string, string, string, number[]]>([
+    ['all', `${here}\n${there}`, `externalIPs: [198.51.100.9]\n  ${guarded}`, [15, 9, 14]],
+    ['local', here, 'externalTrafficPolicy: Local\n  sessionAffinity: ClientIP', [14, 9, 11]],
+    ['no local', there, 'externalTrafficPolicy: Local\n  internalTrafficPolicy: Local', [10, 7, 9]],
+    ['no', '  []', '', [4, 3, 7]],
+    ['ranges of', here, '', [11, 9, 5]],
+  ])(
+    'agrees with the kernel about a Service with %s endpoints',
+    async (which, list, spec, counts) => {
+      const isRange = which === 'ranges of';
+      const service = web(spec, isRange ? 'annotations: { fairlead.io/port-range: 80-90 }' : '');
+      const slice = endpoints(list, `{ name: http, port: ${isRange ? 80 : 8080} }`);
+      const manifests = `${node}---${service}${slice}`;
+      // Without a CIDR of pods, mode ipvs masquerades the node all the same.
+      const flags = [...(which === 'local' ? [] : pods), `--proxy-mode=${mode}`];
+      app = await startedWith({
+        name: '',
+        manifests,
+        flags,
+        to: '',
+        outcome: 'endpoint',
+        cause: '',
+      });
+      const objects = new Set<string>();
+      for (const to of ['10.96.0.1', '203.0.113.80', '198.51.100.9', '192.168.7.7', '10.96.0.2']) {
+        for (const from of ['pod', 'node', 'outside']) {
+          const port = to === '192.168.7.7' ? 30080 : isRange ? 88 : 80;
+          const { body } = await asked(app, 'explain', `?to=${to}:${port}&from=${from}`);
+          // As in kube-proxy, no rule of mode iptables refuses what the node sends to outside.
+          const isLeft = mode === 'iptables' && from === 'node' && body.outcome !== 'endpoint';
+          if (!isLeft) expect(promised(body), `${to} ${from}`).toEqual(met(body));
+          for (const { object } of body.steps) if (object !== undefined) objects.add(object);
+        }
+      }
+      expect([...objects].filter((one) => !isInKernel(one))).toEqual([]);
+      expect(objects.size).toBe(counts[modes.indexOf(mode)]);
+    },
+  );
 });
 
 describe('an explanation', () => {

@@ -105,5 +105,6 @@ describe.each(Object.entries(endpointsOf))('a Service %s', (_, endpoints) => {
       else expect(app.kernel.elements(NFPROTO.IPv4, 'fairlead-ipvs', set), line).toContain(key);
     }
     expect(servers).toBe(5);
+    expect(lines.filter((line) => line.includes(' services {'))).toHaveLength(5);
   });
 });

@@ -118,7 +118,7 @@ function towards(
   steps.push({ text: `${goes}${whose} is taken: ${named}.`, object: objects.endpoints });
   steps.push(...selection.map((text) => ({ text })));
   const masqueraded = isMasqueraded ? 'It is masqueraded' : 'It is not masqueraded';
-  const object = isMasqueraded ? (objects.mark ?? objects.masquerade) : undefined;
+  const object = isMasqueraded ? objects.mark : undefined;
   steps.push({ text: `${masqueraded}: ${because}.`, object });
   if (isMasqueraded || hairpin.length === 0 || objects.hairpin === undefined) return steps;
   if (!mayBeEndpoint(client, forwarding)) return steps;
