@@ -36,7 +36,7 @@ export class Cursor<T extends Pending> {
 
   /** The turn of the one that was taken last has not finished it. */
   continueLater(one: T): void {
-    if (one.group === undefined) this.#ready.addAgain(one);
+    this.#ready.addAgain(one);
   }
 
   releaseAll(): void {
