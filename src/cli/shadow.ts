@@ -13,7 +13,7 @@ import { nodeConfig } from './node-command.ts';
 import { openCluster } from './open-cluster.ts';
 import { writerOf } from './output.ts';
 
-const settleDefault = '10s';
+export const settleDefault = '10s';
 const lookAgainMs = 1000;
 
 export const run: Run = async (given, io) => {

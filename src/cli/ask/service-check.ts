@@ -29,7 +29,7 @@ type Tried = ServiceCheck['tried'][number];
 const togetherMax = 8;
 /** The most connections to begin per second. */
 const perSecond = 50;
-const timeoutDefault = '2s';
+export const timeoutDefault = '2s';
 const timeoutMaxMs = 10_000;
 /** The shortest greeting. */
 const smallBytes = 100;

@@ -211,7 +211,7 @@ interface TraceRequest {
   readonly timeoutMs: number;
 }
 
-const timeoutDefault = '30s';
+export const timeoutDefault = '30s';
 /** The events of this number of packets fit into the socket's receive buffer. */
 const countMax = 100;
 

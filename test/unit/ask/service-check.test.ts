@@ -22,7 +22,7 @@ describe('fairlead service check', () => {
     [['a/b/c'], '"a/b/c" is not [NAMESPACE/]NAME'],
     [['web', '--timeout=5'], '--timeout: time: missing unit in duration "5"'],
     [['web', '--timeout=0s'], '--timeout 0s is not more than 0s and at most 10s'],
-    [['web', '--timeout=11s'], '--timeout 11s is not more than 0s and at most 10s'],
+    [['web', '--timeout=10001ms'], '--timeout 10001ms is not more than 0s and at most 10s'],
     [['web', '-o', 'wide'], 'must be one of json, jsonpath=TEMPLATE'],
   ])('%j is rejected: %s', async (args, reason) => {
     const { code, stderr, stdout } = await saidAt(port, 'service', 'check', ...args);
@@ -31,7 +31,7 @@ describe('fairlead service check', () => {
   });
 
   it('requires the running process, for endpoints', async () => {
-    const { code, stderr } = await saidAt(port, 'service', 'check', 'default/web');
+    const { code, stderr } = await saidAt(port, 'service', 'check', 'web', '--timeout=10s');
     expect([code, stderr]).toEqual([3, expect.stringMatching(/^Error: cannot reach /)]);
   });
 

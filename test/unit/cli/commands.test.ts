@@ -57,8 +57,14 @@ describe('the table of commands', () => {
     expect(twice.map(fullName)).toEqual([]);
   });
 
-  it('has a module to run for each command', async () => {
-    for (const { load } of commands) expect((await load()).run).toBeInstanceOf(Function);
+  it('has a module to run for each command, with the defaults of times that help names', async () => {
+    for (const { flags = {}, load } of commands) {
+      const { run, ...others } = await load();
+      expect(run).toBeInstanceOf(Function);
+      const meanings = Object.values(flags).map(({ meaning }) => meaning);
+      const named = meanings.flatMap((one) => /\(default (\d+s)\b/.exec(one)?.[1] ?? []);
+      expect(Object.values(others).filter((one) => typeof one === 'string')).toEqual(named);
+    }
   });
 });
 

@@ -1,4 +1,5 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import type { Kernel } from '../../../../src/kernel/kernel.ts';
 import { NF_INET, NFPROTO, VERDICT } from '../../../../src/kernel/nft/constants.ts';
 import { matchPort } from '../../../../src/kernel/nft/ports.ts';
 import {
@@ -8,15 +9,16 @@ import {
   reject,
   type Statement,
 } from '../../../../src/kernel/nft/rule.ts';
-import type { NftOp } from '../../../../src/kernel/ops.ts';
+import type { NftOp, Request } from '../../../../src/kernel/ops.ts';
 import { parseCIDR } from '../../../../src/net/address.ts';
+import { watchDrops } from '../../../../src/tools/trace/drops.ts';
 import { markingTable } from '../../../../src/tools/trace/marking-table.ts';
 import { NoTracingError, nothingCame } from '../../../../src/tools/trace/tracer.ts';
 import { batch } from '../../../conformance/ops.ts';
 import { FakeConntrack } from '../../../fake/conntrack.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import type { Packet } from '../../../fake/nft-packet.ts';
-import { targetOf, traced } from './tracing.ts';
+import { table, targetOf, traced } from './tracing.ts';
 
 const inTable = { family: NFPROTO.IPv4, table: 'firewall' } as const;
 
@@ -195,4 +197,43 @@ describe('a trace', () => {
     await expect(traced({ kernel, packets: [packet()] })).rejects.toThrow(NoTracingError);
     expect(kernel.ruleset()).toBe('');
   });
+});
+
+it('drops are reported when their packets are quiet, or stay noted; Services are read each minute', async () => {
+  let nowMs = 0;
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => nowMs);
+  onTestFinished(() => clock.mockRestore());
+  const kernel = firewall(VERDICT.accept, [...http, drop]);
+  const ending = new AbortController();
+  /** By the time at which they come. Of the second Service it is known from 30 s on. */
+  const sent: Record<number, Partial<Packet>[]> = {
+    0: [{ saddr: '198.51.100.11' }, {}],
+    200: [{}],
+    59800: [{ saddr: '198.51.100.12', daddr: '10.96.0.2' }],
+    60200: [{ saddr: '198.51.100.13', daddr: '10.96.0.2' }],
+  };
+  const send = (): void => {
+    for (const fields of sent[nowMs] ?? []) kernel.send(packet(fields));
+  };
+  const dump = async (request: Extract<Request, { kind: 'nftraceRead' }>) => {
+    nowMs += request.waitMs;
+    send();
+    if (nowMs > 70_000) ending.abort();
+    return kernel.dump(request);
+  };
+  const reported: string[] = [];
+  await watchDrops({
+    ...{ kernel, events: { dump } as unknown as Kernel, table, signal: ending.signal },
+    ...{ started: send, interfaceName: String, findFault: async () => 'nobody knows' },
+    services: async () => {
+      const addresses = [[10, 96, 0, 1], ...(nowMs < 30_000 ? [] : [[10, 96, 0, 2]])];
+      const nodePorts = new Set<string>();
+      const IPv4 = { addresses: new Set(addresses.map((one) => String.fromCharCode(...one))) };
+      return { IPv4: { ...IPv4, nodePorts }, IPv6: { addresses: nodePorts, nodePorts } };
+    },
+    report: async ({ client, outcome }) => void reported.push(`${nowMs} ${client[3]} ${outcome}`),
+  });
+  expect(reported).toEqual(['600 10 dropped', '3000 11 unknown', '63000 13 unknown']);
+  const { notes, traced: known } = Object.fromEntries(kernel.table(NFPROTO.IPv4, table)!.sets);
+  expect([notes, known].map((set) => set!.fields.timeoutMs)).toEqual([10_000, 10_000]);
 });
