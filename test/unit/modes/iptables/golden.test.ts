@@ -28,7 +28,6 @@ const stories: Readonly<Record<string, (family: Family) => Served>> = {
     everyKind(family, { loadBalancerSourceRanges: ['192.0.0.0/8'], guardsAll: true }),
     endpoints(family, both),
   ],
-  'policy-cluster': (family) => [everyKind(family), endpoints(family, both)],
   'policy-local-elsewhere': (family) => [
     everyKind(family, local),
     endpoints(family, { [away]: ready }),
@@ -85,7 +84,7 @@ describe('the output of iptables-save matches for', () => {
     const kernel = new FakeKernel();
     const stage = new Stage({ family: 'IPv4', localhostNodePorts: true }, kernel, iptablesMode());
     await stage.rig.planner.prepare?.(kernel, (ops) => kernel.apply(ops));
-    await stage.play(stories['policy-cluster']!('IPv4'));
+    await stage.play([everyKind('IPv4'), endpoints('IPv4', both)]);
     const text = await beyondFixed('IPv4', save(kernel, 'IPv4'));
     await expect(text).toMatchFileSnapshot('golden/named-counters.save');
   });

@@ -4,11 +4,10 @@ import {
   isServiceChain,
   serviceChains,
 } from '../../../../src/modes/iptables/names.ts';
-import type { Protocol } from '../../../../src/net/protocol.ts';
 
-function port(name: string, service: string, protocol: Protocol = 'TCP') {
+function port(name: string, service: string) {
   const [namespace, rest] = service.split('/') as [string, string];
-  return { namespace, name: rest, port: name, protocol };
+  return { namespace, name: rest, port: name, protocol: 'TCP' } as const;
 }
 
 describe('names of chains', () => {
@@ -30,11 +29,6 @@ describe('names of chains', () => {
     ['[fd00::1]:80', 'T5UNFIPVCZXM3U7X'],
   ] as const)('of an endpoint match those of kube-proxy: %s', ([endpoint, hash]) => {
     expect(endpointChain(port('p80', 'ns1/svc1'), endpoint)).toBe(`KUBE-SEP-${hash}`);
-  });
-
-  it('differ for protocols of the same port', () => {
-    const tcp = serviceChains(port('dns', 'kube-system/dns')).cluster;
-    expect(serviceChains(port('dns', 'kube-system/dns', 'UDP')).cluster).not.toBe(tcp);
   });
 
   it('are recognised by their hash', () => {

@@ -44,7 +44,6 @@ it.each<[string, ...Parameters<Stage['play']>[0]]>([
   ['every-kind', everyKind('IPv4', { loadBalancerSourceRanges: ['192.0.0.0/8'] }), both],
   ['policy-local', everyKind('IPv4', { ...local, healthCheckNodePort: 31_000 }), both],
   ['policy-local-elsewhere', everyKind('IPv4', { ...local, ...ending }), far],
-  ['no-endpoints', everyKind('IPv4')],
 ])('elements, virtual services and addresses of %s', async (name, ...served) => {
   const kernel = await played({}, served);
   const table = 'fairlead-ipvs';

@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest';
 import { IP_VS_CONN_F } from '../../../../src/kernel/ipvs-ops.ts';
 import { kernelOps } from '../../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../../src/kernel/records.ts';
-import { selectMode } from '../../../../src/modes/index.ts';
 import { ipvsMode } from '../../../../src/modes/ipvs/mode.ts';
 import {
   defaultIPVSSettings,
@@ -10,7 +9,6 @@ import {
   type IPVSSettings,
   type ModeConfig,
 } from '../../../../src/modes/mode.ts';
-import type { ProxyMode } from '../../../../src/modes/proxy-mode.ts';
 import { forwardingKey, type Service } from '../../../../src/state/types.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import {
@@ -265,12 +263,6 @@ describe('cleanup of mode ipvs', () => {
 });
 
 describe('the probe of mode ipvs', () => {
-  it('succeeds if nothing is missing, and removes its objects', async () => {
-    const kernel = new FakeKernel();
-    expect(await ipvsMode.probe(kernel)).toEqual([]);
-    expect(kernel.ipvs.text() + kernel.ruleset()).toBe('');
-  });
-
   it('names IPVS, the scheduler and dummy links if missing', async () => {
     const kernel = new FakeKernel();
     kernel.ipvs.schedulers.delete('mh');
@@ -282,17 +274,5 @@ describe('the probe of mode ipvs', () => {
     ]);
     kernel.ipvs.present = false;
     expect(await ipvsMode.probe(kernel)).toMatchObject([{ feature: 'IPVS' }]);
-  });
-
-  it('leads to the next mode, with the reason, on a kernel without IPVS', async () => {
-    const kernel = new FakeKernel();
-    kernel.ipvs.present = false;
-    const iptables: ProxyMode = { ...ipvsMode, name: 'iptables', probe: async () => [] };
-    const registry = new Map([ipvsMode, iptables].map((mode) => [mode.name, mode]));
-    const { mode, fallbacks } = await selectMode('ipvs', kernel, registry);
-    expect(mode.name).toBe('iptables');
-    expect(fallbacks).toMatchObject([
-      { from: 'ipvs', to: 'iptables', reason: expect.stringContaining('module ip_vs') as string },
-    ]);
   });
 });

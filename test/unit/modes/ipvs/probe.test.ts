@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { ipvsMode } from '../../../../src/modes/ipvs/mode.ts';
+import { type Balance, balances } from '../../../../src/state/deal.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 
 test('a probe leaves nothing, whenever its process is killed or an answer is lost', async () => {
@@ -13,11 +14,8 @@ test('a probe leaves nothing, whenever its process is killed or an answer is los
     return result;
   };
   expect(await ipvsMode.probe(kernel)).toEqual([]);
-  expect(kernel.ipvs.text()).toBe('');
+  expect(kernel.ipvs.text() + kernel.ruleset()).toBe('');
   expect([...states]).toEqual(['lo']);
-  kernel.ipvs.schedulers.clear();
-  const [missing] = await ipvsMode.probe(kernel);
-  expect(missing?.feature).toMatch(/^scheduler \w+ of IPVS \(ENOENT\)$/);
 });
 
 test('a probe finds the scheduler where another probe deletes its virtual service first', async () => {
@@ -37,4 +35,22 @@ test.each(['ENOMEM', 'EBUSY'])('a kernel that answers %s may have the scheduler'
   const kernel = new FakeKernel();
   kernel.failNext({ code });
   await expect(ipvsMode.dealing.lack?.(kernel, 'random')).rejects.toThrow(code);
+});
+
+test('a kernel without a scheduler lacks it for the balance that needs it', async () => {
+  const needed = {
+    maglev: 'mh',
+    'source-hash': 'sh',
+    'round-robin': 'wrr',
+    random: 'wrr',
+  } as const;
+  for (const [balance, scheduler] of Object.entries(needed)) {
+    const kernel = new FakeKernel();
+    kernel.ipvs.schedulers.delete(scheduler);
+    const lacks = await Promise.all(balances.map((one) => ipvsMode.dealing.lack?.(kernel, one)));
+    expect(lacks[balances.indexOf(balance as Balance)]).toBe(
+      `scheduler ${scheduler} of IPVS (ENOENT)`,
+    );
+    expect(lacks).toContain(undefined);
+  }
 });

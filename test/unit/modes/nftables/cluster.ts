@@ -253,7 +253,7 @@ function forwardingOf(
     }),
     nodeInSourceRanges: service.nodeInSourceRanges,
     rulesOnly: false,
-    healthCheckNodePort: 0,
+    healthCheckNodePort: service.local.length > 0 ? 31_000 + index : 0,
     deal: dealOfSpec(service, { cluster, local }),
   };
 }
