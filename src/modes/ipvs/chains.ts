@@ -95,13 +95,14 @@ export function chains(config: ChainConfig): ChainDefinition[] {
     ),
     chain(
       'filter-output',
-      [
-        ifNew('firewall-check'),
-        ifNew('endpoints-check'),
-        ifNew('vip-ports-check'),
-        ifNew('mark-for-masquerade'),
-      ],
+      [ifNew('firewall-check'), ifNew('endpoints-check'), ifNew('mark-for-masquerade')],
       baseChain('filter', NF_INET.LOCAL_OUT, priority.beforeIPVS),
+    ),
+    // What IPVS has not taken, after a second proxy has translated what is for its Services.
+    chain(
+      'filter-output-post-dnat',
+      [ifNew('vip-ports-check')],
+      baseChain('filter', NF_INET.LOCAL_OUT, priority.filter),
     ),
     chain(
       'nat-postrouting',
