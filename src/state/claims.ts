@@ -129,12 +129,22 @@ export function claimOf(claims: Claims | undefined, service: string): Claim | un
   return claims?.claimant.key === service ? claims : undefined;
 }
 
-export function compare(a: Claim, b: Claim): number {
+function compare(a: Claim, b: Claim): number {
   const [one, other] = [a.claimant, b.claimant];
   const order =
     comparePrecedence(a.frontend.kind, b.frontend.kind) || one.createdMs - other.createdMs;
   if (order !== 0 || one.key === other.key) return order;
   return one.key < other.key ? -1 : 1;
+}
+
+/** Whether a range has precedence over the claim to a port within it. */
+export function blocks(range: Claim, claim: Claim): boolean {
+  return range.claimant.key !== claim.claimant.key && compare(range, claim) < 0;
+}
+
+/** What the claim to a port gets where a range has it, too. */
+export function within(range: Claim, claim: Claim): Frontend | undefined {
+  return blocks(range, claim) ? undefined : { ...claim.frontend, isInRange: true };
 }
 
 /** Whether both claims have the same ports, with the same precedence if it is a range of them. */

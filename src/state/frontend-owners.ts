@@ -8,19 +8,19 @@
  * other programs of the node, and the address and port of the API server, block external IPs.
  *
  * A range of ports blocks single ports within it of a lower precedence, of other Services. The
- * others keep theirs, also without endpoints (`Frontend.isInRange`), and the range has the rest. No
- * range is at addresses of the node.
+ * others and its own Service keep theirs, also without endpoints (`Frontend.isInRange`), and the
+ * range has the rest. No range is at addresses of the node.
  */
 import type { Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { ChangedRanges } from './changed-ranges.ts';
 import {
+  blocks,
   type Claim,
   type Claimant,
   type Claims,
   Contest,
   claimOf,
-  compare,
   firstOf,
   givenIn,
   isKeeper,
@@ -29,6 +29,7 @@ import {
   isSingle,
   nearOf,
   rangeAt,
+  within,
 } from './claims.ts';
 import type { Conflict } from './conflict.ts';
 import {
@@ -201,7 +202,8 @@ export class FrontendOwners {
       this.#lose(had, owned === undefined ? range!.claimant.key : undefined, conflicts);
     }
     for (const [key, claim] of known?.rest ?? desired.claims) {
-      if (!this.#enter(key, claim)) doubtful.push(key);
+      // Its own range may have the port, and be entered later.
+      if (!this.#enter(key, claim) || desired.hasRange) doubtful.push(key);
     }
     this.#withdrawAllBut(desired.claims, service);
     for (const one of desired.duplicates) others.set(one, undefined);
@@ -315,12 +317,14 @@ export class FrontendOwners {
     return claim !== undefined && this.#keeperOf(key, claim) === undefined ? claim : undefined;
   }
 
-  /** The range of ports of another Service at the same address that has the port of the claim. */
+  /** The range of ports that has the port of the claim, too, and does not begin there. */
   #rangeWith(key: ClaimKey, { claimant, frontend, servicePort }: Claim): Claim | undefined {
     if (this.#ranges === 0 || !isSingle(frontend)) return undefined;
     const range = this.#ownerAt(rangeAt(key, { frontend, servicePort }));
-    if (range === undefined || range.claimant.key === claimant.key) return undefined;
-    return hasPort(range.frontend, frontend.port) ? range : undefined;
+    if (range === undefined || !hasPort(range.frontend, frontend.port)) return undefined;
+    // The first port leads to the same endpoints as the range.
+    const isFirst = range.claimant.key === claimant.key && range.frontend.port === frontend.port;
+    return isFirst ? undefined : range;
   }
 
   /** The frontend of a claim as its owner has it. */
@@ -334,7 +338,7 @@ export class FrontendOwners {
   #keeperOf(key: ClaimKey, claim: Claim): string | undefined {
     const range = this.#rangeWith(key, claim);
     const { key: service } = claim.claimant;
-    if (range !== undefined && compare(range, claim) < 0) return range.claimant.key;
+    if (range !== undefined && blocks(range, claim)) return range.claimant.key;
     const { near } = claim;
     if (near === undefined || isKeeper(near)) return near;
     const nodePort = this.#ownerAt(near)?.claimant.key;
@@ -519,6 +523,8 @@ export function transferred(forwarding: Forwarding, { lost, gained }: Transfer):
  */
 class DesiredClaims {
   readonly claims = new Map<ClaimKey, Claim>();
+  /** Whether one is to a range of ports. */
+  hasRange = false;
   /** Frontends that another port of the Service has. */
   readonly duplicates: Frontend[] = [];
   #added = 0;
@@ -545,6 +551,7 @@ class DesiredClaims {
       }
       const near = nearOf(family, protocol, frontend, this.#sockets);
       if (near !== undefined) this.#near.push(key);
+      if (frontend.lastPort !== undefined) this.hasRange = true;
       this.claims.set(key, { claimant, frontend, servicePort, near, lostTo: undefined });
     }
   }
@@ -560,11 +567,6 @@ class DesiredClaims {
       this.duplicates.push(frontend);
     }
   }
-}
-
-/** What the claim to a port gets where a range of another Service has it, too. */
-function within(range: Claim, claim: Claim): Frontend | undefined {
-  return compare(range, claim) < 0 ? undefined : { ...claim.frontend, isInRange: true };
 }
 
 /** With other frontends instead of these, or none. */

@@ -222,7 +222,7 @@ export interface Frontend {
   readonly port: number;
   /** Of a range of ports, which begins at `port`. Host order. */
   readonly lastPort?: number | undefined;
-  /** The range of another Service has the port, too: it must not get connections to this one. */
+  /** A range of ports has the port, too: it must not get connections to this one. */
   readonly isInRange?: true | undefined;
   readonly paths: Paths;
 }

@@ -75,11 +75,14 @@ function dated(one: KubernetesObject): KubernetesObject {
   return { ...one, metadata } as KubernetesObject;
 }
 
-const others = (['UDP', 'SCTP'] as const).map((protocol) => ({
+const firsts = (['TCP', 'UDP', 'SCTP'] as const).map((protocol) => ({
   name: protocol.toLowerCase(),
   port: first,
   protocol,
 }));
+const [both, others] = [firsts.slice(0, 2), firsts.slice(1)];
+const own = { name: 'own', port: 5400 };
+const listed = [own, { ...own, name: 'own-udp', protocol: 'UDP' as const }, ...both];
 const ofSingle = slices('single', ['pod-b'], { ports: [{ port: 5400 }] });
 const podA = answered({ 'pod-a': 'any' });
 const podB = answered({ 'pod-b': 'any' });
@@ -202,6 +205,21 @@ export const portRangeStories: readonly Story[] = [
       connect('client', at(otherVip, last), podA),
     ]),
     servers: servers(),
+  },
+  {
+    ...storyOf('A port that its Service lists within a range refuses without endpoints', '', [
+      apply(ranged({}, { ports: listed }), ...slices('web', ['pod-a'], { ports: both })),
+      ...everywhere.map((to) => connect('client', at(to, 5400), refused)),
+      connect('pod-b', at(vip, 5400), refused),
+      connect('pod-b', at(vip, 5400, 'UDP'), refused),
+      ...everywhere.map((to) => connect('client', at(to, last), podA)),
+      apply(...slices('web', ['pod-a'], { ports: [...both, { ...own, port: 8080 }] })),
+      ...everywhere.map((to) => connect('client', at(to, 5400), answered({ 'pod-a:8080': 'any' }))),
+      connect('pod-b', at(vip, 5400), answered({ 'pod-a:8080': 'any' })),
+      apply(...slices('web', ['pod-a'], { ports: both })),
+      connect('pod-b', at(vip, 5400), refused),
+    ]),
+    servers: [...servers(), ...servers('UDP')],
   },
   {
     ...storyOf('UDP flows to a range move with its endpoints, and end with the last', '', [

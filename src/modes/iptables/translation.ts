@@ -316,7 +316,7 @@ function frontendRules(context: Context, frontend: Frontend): ChainRule[] {
   return [...ways, ...(isRefusal(outside.to) ? refusals(context, frontend, outside.to) : [])];
 }
 
-/** No packet comes back from the chain where the range of another Service would get it. */
+/** No packet comes back from the chain where a range of ports would get it. */
 function wayTo({ isInRange }: Frontend, chain: string): Target {
   return jump(chain, isInRange);
 }

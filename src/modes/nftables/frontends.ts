@@ -90,7 +90,7 @@ export interface Verdict {
   readonly chain: string;
 }
 
-/** Without it, a packet to a frontend without endpoints would come to the range of another. */
+/** Without it, a packet to a frontend without endpoints would come to a range of ports. */
 const untranslated: Verdict = { code: VERDICT.return, chain: '' };
 const rejected: Verdict = { code: VERDICT.goto, chain: rejectChain };
 const dropped: Verdict = { code: VERDICT.drop, chain: '' };

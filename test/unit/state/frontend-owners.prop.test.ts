@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { formatFrontend } from '../../../src/state/conflict.ts';
 import { FrontendOwners, type Ownership, transferred } from '../../../src/state/frontend-owners.ts';
 import { keysOf, type NodeSockets } from '../../../src/state/node-sockets.ts';
+import { hasPort } from '../../../src/state/port-range.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { Forwarding, Frontend, Service } from '../../../src/state/types.ts';
 import { address, http, service } from './build.ts';
@@ -149,13 +150,15 @@ class Sync {
     }
   }
 
-  /** Whether the range of another Service has the port, too. */
+  /** Whether a range has the port, too, and does not begin with it as that of the Service does. */
   isInRange(name: string, { address, lastPort, port }: Frontend): true | undefined {
     if (address === undefined || lastPort !== undefined) return undefined;
-    const has = (one: Frontend): boolean =>
-      one.address?.key === address.key && port >= one.port && port <= (one.lastPort ?? 0);
-    const others = [...this.owned].filter(([other]) => other !== name);
-    const isIn = others.some(([, all]) => all.some(({ frontends }) => frontends.some(has)));
+    const isIn = [...this.owned].some(([other, all]) => {
+      const has = (one: Frontend): boolean =>
+        one.address?.key === address.key &&
+        hasPort({ port: one.port + (other === name ? 1 : 0), lastPort: one.lastPort ?? 0 }, port);
+      return all.some(({ frontends }) => frontends.some(has));
+    });
     return isIn || undefined;
   }
 

@@ -99,6 +99,11 @@ describe('the range of a port', () => {
   });
 });
 
+function kept(cluster: Cluster): number[] {
+  const all = [...cluster.owned.values()].flat().flatMap(({ frontends: of }) => of);
+  return all.flatMap((one) => (one.isInRange ? [one.port] : [])).sort();
+}
+
 describe('a range and the ports of other Services within it', () => {
   const range = service({ ...base, name: 'range', createdMs: 2, externalIPs: [shared] });
   const single = (name: string, createdMs: number, port: number, kind = 'externalIPs') => {
@@ -166,10 +171,6 @@ describe('a range and the ports of other Services within it', () => {
 
   it('keep them without endpoints, too, also a ClusterIP, as long as there is a range', () => {
     const vip = service({ name: 'vip', clusterIPs: [shared], ports: [{ ...http, port: 5500 }] });
-    const kept = (cluster: Cluster) => {
-      const all = [...cluster.owned.values()].flat().flatMap(({ frontends: of }) => of);
-      return all.flatMap((one) => (one.isInRange ? [one.port] : [])).sort();
-    };
     for (const order of [
       [range, older, vip, younger, outside],
       [older, vip, outside, younger, range],
@@ -183,6 +184,19 @@ describe('a range and the ports of other Services within it', () => {
       expect(kept(cluster.set(range, older))).toEqual([5400, 5500]);
       expect(kept(cluster.remove(range))).toEqual([]);
     }
+  });
+
+  it('of the Service itself, too, whichever of them it lists first', () => {
+    const listed = (...ports: number[]) =>
+      service({ ...base, ports: ports.map((port) => ({ ...http, name: `p${port}`, port })) });
+    const of = listed(5999, 5400, 5000, 6000);
+    const cluster = new Cluster().set(of);
+    expect(kept(cluster)).toEqual([5400, 5999]);
+    expect(kept(cluster.set({ ...of, portRange: { first: 5000, last: 5998 } }))).toEqual([5400]);
+    expect(kept(cluster.set(listed(5400)))).toEqual([]);
+    const many = listed(...Array.from({ length: 300 }, (_, i) => 5000 + i));
+    cluster.set(many, { ...many, createdMs: 10 });
+    expect(cluster.takeConflicts()).toEqual([]);
   });
 
   it('are looked at in steps where a range changes, and by no other change', () => {
