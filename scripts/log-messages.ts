@@ -250,6 +250,12 @@ const rows = {
       'Correct `field` of `subject`.',
     ],
     [
+      'Corrected objects that had changed without an event',
+      'warn',
+      'subject, corrected',
+      'Watches had missed them, as after etcd was restored.',
+    ],
+    [
       'Suppressed repeated reports',
       'warn',
       'subject, reason, count',

@@ -365,14 +365,12 @@ export const expressions = {
   dynset: {
     code: 15,
     fields: {
-      ...{
-        set: 'string',
-        operation: 'u32',
-        key: 'u32',
-        data: 'u32',
-        timeoutMs: 'u64',
-        over: 'u32',
-      },
+      set: 'string',
+      operation: 'u32',
+      key: 'u32',
+      data: 'u32',
+      timeoutMs: 'u64',
+      over: 'u32',
     },
   },
   counter: { code: 16, fields: {} },

@@ -44,13 +44,16 @@ export class Reporter {
   }
 
   problem(problem: SourceProblem): void {
-    const { subject, field, reason } = problem;
+    const { corrected, subject, field, reason } = problem;
     // The index in a list does not change the kind of a problem.
     const kind = `source ${field?.replaceAll(/\[\d+\]/g, '[]') ?? ''}`.trimEnd();
     if (!this.#limiter.admits(subject, kind)) return;
     this.#options.events.sourceProblem(problem);
+    const { log } = this.#options;
     const where = field === undefined ? {} : { field };
-    this.#options.log.warn({ subject, ...where, err: reason }, 'Error reading objects');
+    if (corrected === undefined)
+      log.warn({ subject, ...where, err: reason }, 'Error reading objects');
+    else log.warn({ subject, corrected }, 'Corrected objects that had changed without an event');
   }
 
   serviceHealth(event: ServiceHealthEvent): void {

@@ -12,6 +12,8 @@ export interface SourceProblem {
   /** The field path, if any. */
   readonly field: string | undefined;
   readonly reason: string;
+  /** The number of objects that a comparison has corrected: then nothing is left to do. */
+  readonly corrected?: number;
 }
 
 /** The method of a list: a stream of events (KEP-3157), or pages. */

@@ -18,6 +18,9 @@ export const readingPatienceMs = 1000;
 /** Looks again after a while. Concurrent callers share the work, and none waits longer. */
 export type Refresh = (patienceMs?: number) => Promise<void>;
 
+/** For a look at what changes seldom; see `refreshing`. */
+export const seldomKept = { keepMs: 5000, restFactor: 100 } as const;
+
 /** `kept`: how long a look serves, and the shortest pause after it, in parts of its duration. */
 export function refreshing(
   { clock }: { readonly clock: Pick<Clock, 'now'> },

@@ -11,7 +11,7 @@ import { checkMachine, type MachineUse } from '../../host/machine-checks.ts';
 import type { ModeFacts } from '../../modes/mode.ts';
 import type { ProgrammedFamily } from '../../state/frontends-in-force.ts';
 import type { Clock } from '../../time/clock.ts';
-import { type Refresh, refreshing } from './answer-pacer.ts';
+import { type Refresh, refreshing, seldomKept } from './answer-pacer.ts';
 import type { UnroutedEndpoints } from './unrouted.ts';
 
 interface Known {
@@ -23,9 +23,6 @@ interface Known {
   readonly unrouted: Pick<UnroutedEndpoints, 'podDevices'>;
 }
 
-/** How long a look serves, and the shortest pause after it, in multiples of its duration. */
-const kept = { keepMs: 5000, restFactor: 100 } as const;
-
 export class MachineFindings {
   readonly #known: Known;
   #found: readonly Finding[] = [];
@@ -35,7 +32,7 @@ export class MachineFindings {
   constructor(known: Known) {
     this.#known = known;
     this.#refused = new RefusedSources(known);
-    this.refresh = refreshing(known, kept, () => this.#look());
+    this.refresh = refreshing(known, seldomKept, () => this.#look());
     // What the kernel has counted before does not matter.
     this.#look();
   }

@@ -14,7 +14,7 @@ import type { ProgrammedFamily } from '../../state/frontends-in-force.ts';
 import { canary, nftablesTable } from '../../takeover/names.ts';
 import { readProxyTable } from '../../takeover/sign.ts';
 import type { Clock } from '../../time/clock.ts';
-import { type Refresh, refreshing } from './answer-pacer.ts';
+import { type Refresh, refreshing, seldomKept } from './answer-pacer.ts';
 
 interface Known {
   readonly clock: Pick<Clock, 'now'>;
@@ -24,9 +24,6 @@ interface Known {
   readonly mode: Pick<ModeFacts, 'ownsChain'>;
 }
 
-/** How long a look serves, and the shortest pause after it, in multiples of its duration. */
-const kept = { keepMs: 5000, restFactor: 100 } as const;
-
 export class SecondProxy {
   readonly refresh: Refresh;
   /** What two looks in a row find is certain: at a start the takeover comes in between. */
@@ -34,7 +31,7 @@ export class SecondProxy {
   #certain: readonly string[] = [];
 
   constructor(known: Known) {
-    this.refresh = refreshing(known, kept, async () => {
+    this.refresh = refreshing(known, seldomKept, async () => {
       const found = await orElse(rulesIn(known), [], isKernelError);
       this.#certain = found.filter((one) => this.#suspects.includes(one));
       this.#suspects = found;

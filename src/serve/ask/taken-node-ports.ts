@@ -8,7 +8,7 @@ import { type Family, isLoopback } from '../../net/address.ts';
 import type { ReadonlyOwners } from '../../state/frontend-owners.ts';
 import type { ServiceFollower } from '../../state/store.ts';
 import type { Clock } from '../../time/clock.ts';
-import { type Refresh, refreshing } from './answer-pacer.ts';
+import { type Refresh, refreshing, seldomKept } from './answer-pacer.ts';
 import type { Problem } from './problem.ts';
 
 interface Engine {
@@ -26,9 +26,6 @@ interface Known {
   readonly problemIndex: ServiceFollower;
 }
 
-/** How long a look serves, and the shortest pause after it, in multiples of its duration. */
-const kept = { keepMs: 5000, restFactor: 100 } as const;
-
 export class TakenNodePorts {
   readonly #known: Known;
   /** By Service (`namespace/name`): `30080/TCP`. */
@@ -37,7 +34,7 @@ export class TakenNodePorts {
 
   constructor(known: Known) {
     this.#known = known;
-    this.refresh = refreshing(known, kept, () => this.#look());
+    this.refresh = refreshing(known, seldomKept, () => this.#look());
   }
 
   problems(service: string): Problem[] {

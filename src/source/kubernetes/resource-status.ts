@@ -1,4 +1,4 @@
-import type { Condition, SourceSink, Watched } from '../source.ts';
+import type { Condition, SourceProblem, SourceSink, Watched } from '../source.ts';
 
 /** What a reflector reports, other than objects. */
 export type ReflectorSink = Pick<SourceSink, 'listed' | 'problem'> & {
@@ -76,10 +76,10 @@ export class ResourceStatus {
 
   /** That is not a failure of the watch that runs. */
   corrected(objects: number): void {
-    this.#send(`corrected objects that had changed without an event: ${objects}`);
+    this.#send('objects had changed without an event', { corrected: objects });
   }
 
-  #send(reason: string): void {
-    this.#sink.problem({ subject: `${this.#resource} watch`, field: undefined, reason });
+  #send(reason: string, more: Pick<SourceProblem, 'corrected'> = {}): void {
+    this.#sink.problem({ subject: `${this.#resource} watch`, field: undefined, reason, ...more });
   }
 }

@@ -54,6 +54,12 @@ describe('a report about an external IP', () => {
   });
 });
 
+it('objects that a comparison has corrected are not reported as unreadable', () => {
+  const { lines, reporter } = rig();
+  reporter.problem({ subject: 'pods watch', field: undefined, reason: '', corrected: 2 });
+  expect(lines).toMatchObject([{ corrected: 2, msg: expect.stringMatching('^Corrected ') }]);
+});
+
 describe('an endpoint that does not answer, or answers again', () => {
   it('is in the log, and in no Event: who names it may not be who has it', async () => {
     const { clock, counted, lines, reporter, told } = rig();

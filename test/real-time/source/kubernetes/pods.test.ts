@@ -157,7 +157,8 @@ it('the pod watch finds pods of a restored server that have the revisions of oth
     {
       subject: 'pods watch',
       field: undefined,
-      reason: 'corrected objects that had changed without an event: 2',
+      reason: 'objects had changed without an event',
+      corrected: 2,
     },
   ]);
 });
