@@ -83,9 +83,12 @@ INLINE const struct pool *find_pool(struct bpf_sock_addr *context, struct maps m
   *key = (struct frontend){to->address, to->port, IPPROTO_TCP, kAddressAndPort};
   const struct pool *pool = map_lookup(maps.frontends, key);
   if (pool) return pool;
-  *key = (struct frontend){to->address, 0, 0, kNodeAddress};
-  const struct pool *node = map_lookup(maps.frontends, key);
-  if (!node || (node->node_only && !is_on_node(context, settings))) return 0;
+  *key = (struct frontend){to->address, 0, 0, kAddress};
+  const struct pool *at = map_lookup(maps.frontends, key);
+  if (!at) return 0;
+  const __u16 port = __builtin_bswap16(to->port);
+  if (at->count) return at->ports[0] <= port && port <= at->ports[1] ? at : 0;
+  if (at->node_only && !is_on_node(context, settings)) return 0;
   *key = (struct frontend){{}, to->port, IPPROTO_TCP, kNodePort};
   return map_lookup(maps.frontends, key);
 }
@@ -159,10 +162,11 @@ INLINE int translate(struct bpf_sock_addr *context, struct maps maps, const stru
   struct counted chosen;
   if (!choose(context, maps, settings, to, &chosen)) return 0;
   if (settings->excludes && is_excluded(context, maps, settings)) return 0;
+  if (settings->counts) count(maps, &chosen);
+  if (chosen.frontend.kind == kAddress) chosen.endpoint.port = to->port;
   const __u64 cookie = socket_cookie(context);
   const struct peer peer = {*to, chosen.endpoint};
   map_update(maps.peers, &cookie, &peer, BPF_ANY);
-  if (settings->counts) count(maps, &chosen);
   *endpoint = chosen.endpoint;
   return 1;
 }

@@ -44,9 +44,12 @@ struct secret {
 };
 
 /** `kind` of a frontend key. */
-enum { kAddressAndPort = 0, kNodePort = 1, kNodeAddress = 2 };
+enum { kAddressAndPort = 0, kNodePort = 1, kAddress = 2 };
 
-/** A node port has no address; an address that accepts node ports has no port or protocol. */
+/**
+ * A node port has no address. An address without a port or protocol accepts node ports, or has a
+ * range of ports, but not both.
+ */
 struct frontend {
   struct address address;
   /** Network order. */
@@ -63,10 +66,14 @@ struct pool_id {
 /** The value of a frontend. */
 struct pool {
   struct pool_id id;
-  /** 0: programs do not translate the frontend; the rules handle it. */
+  /** 0: programs do not translate the frontend; the rules handle it. Or it is a node address. */
   __u32 count;
-  /** For a node address: 1 = only sockets of the node's network namespace. */
-  __u32 node_only;
+  union {
+    /** For a node address: 1 = only sockets of the node's network namespace. */
+    __u32 node_only;
+    /** For a range: its first and last port, in host order. The port stays as it is. */
+    __u16 ports[2];
+  };
 };
 
 /** Key of a group: the endpoints of a pool from index `number * kGroupSize` on. */

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, it as anyIt, beforeAll, beforeEach, describe, expect } from 'vitest';
 import { removeConnectTime } from '../../src/connect-time/maps/choice.ts';
 import {
+  addressKey,
   allExcluded,
   excludedKey,
   excludedValue,
@@ -12,7 +13,6 @@ import {
   groupSize,
   groupValue,
   keyBytes,
-  nodeAddressKey,
   nodeAddressValue,
   poolValue,
   valueBytes,
@@ -209,10 +209,25 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     }
   });
 
+  it('keeps the port of a range, and leaves other ports to the rules', async () => {
+    const [port, other] = [await serve(family), await serve(family)].sort((a, b) => a - b);
+    const ofRange = (first: number, lastPort: number) =>
+      [
+        addressKey(address(service[family])),
+        poolValue(pool, 1, { port: first, lastPort }),
+      ] as const;
+    await translate(family, 1, [ofRange(port!, other! - 1)]);
+    expect(await peerOf(service[family], port!)).toBe(`${service[family]} ${port}`);
+    expect(await peerOf(service[family], other!, aMomentMs)).not.toContain(service[family]);
+    await apply(adding(family, 'frontends', ...ofRange(port! + 1, other!)));
+    expect(await peerOf(service[family], other!)).toBe(`${service[family]} ${other}`);
+    expect(await peerOf(service[family], port!, aMomentMs)).not.toContain(service[family]);
+  });
+
   it('translates node ports only at addresses that accept them', async () => {
     const nodePort = [frontendKey(undefined, 30080), poolValue(pool, 1)] as const;
     const own = address(service[family]);
-    const accepting = [nodeAddressKey(own), nodeAddressValue('everybody')] as const;
+    const accepting = [addressKey(own), nodeAddressValue('everybody')] as const;
     await translate(family, await serve(family), [nodePort, accepting]);
     expect(await peerOf(service[family], 30080)).toBe(`${service[family]} 30080`);
     expect(await peerOf(loopback[family], 30080)).toBe('ECONNREFUSED');
@@ -222,7 +237,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     const own = address(service[family]);
     await translate(family, await serve(family), [
       [frontendKey(undefined, 30080), poolValue(pool, 1)],
-      [nodeAddressKey(own), nodeAddressValue('everybody')],
+      [addressKey(own), nodeAddressValue('everybody')],
       [frontendKey(own, 30080), poolValue(new Uint8Array(16), 0)],
     ]);
     expect(await peerOf(service[family], 30080, aMomentMs)).not.toContain(service[family]);

@@ -1,15 +1,16 @@
 /** What connections meet that programs translate, by the maps of a fake kernel. */
 import {
   addressFamily,
+  addressKey,
+  countOf,
   frontendKey,
   groupCount,
   mapNames,
-  nodeAddressKey,
   packedGroup,
   writeGroupKey,
 } from '../../src/connect-time/maps/layout.ts';
 import type { Address } from '../../src/net/address.ts';
-import { EndpointList } from '../../src/net/endpoint-list.ts';
+import { EndpointList, endpointBytes } from '../../src/net/endpoint-list.ts';
 import type { FakeBpf } from './bpf.ts';
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
@@ -29,12 +30,17 @@ export function endpointsAtConnectTime(
   port: number,
 ): EndpointList | undefined {
   const { endpoints, frontends } = mapNames[to.family];
+  const bytes = endpointBytes[to.family];
   const at = (key: Uint8Array) => maps.get(`${bpfDirectory}/${frontends}`)?.get(hex(key));
-  const own = at(nodeAddressKey(to));
-  const value = at(frontendKey(to, port)) ?? (own && at(frontendKey(undefined, port)));
+  const single = at(frontendKey(to, port));
+  const all = at(addressKey(to));
+  const isRange = single === undefined && all && countOf(Buffer.from(all, 'hex')) > 0;
+  const value = single ?? (isRange ? all : all && at(frontendKey(undefined, port)));
   if (value === undefined) return undefined;
   const pool = Buffer.from(value, 'hex');
-  const count = pool.readUInt32LE(16);
+  const [first, last] = [pool.readUInt16LE(20), pool.readUInt16LE(22)];
+  if (isRange && (port < first || port > last)) return undefined;
+  const count = countOf(pool);
   if (count === 0) return undefined;
   const groups = Array.from({ length: groupCount(count) }, (_, number) => {
     const key = new Uint8Array(24);
@@ -42,5 +48,9 @@ export function endpointsAtConnectTime(
     const group = maps.get(`${bpfDirectory}/${endpoints}`)?.get(hex(key)) ?? '';
     return packedGroup(to.family, Buffer.from(group, 'hex'));
   });
-  return EndpointList.from(to.family, Buffer.concat(groups));
+  const packed = Buffer.concat(groups);
+  for (let at = bytes; isRange && at <= packed.length; at += bytes) {
+    packed.writeUInt16BE(port, at - 2);
+  }
+  return EndpointList.from(to.family, packed);
 }

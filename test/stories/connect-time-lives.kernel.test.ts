@@ -33,6 +33,7 @@ import { answerMs } from '../lab/pace.ts';
 import type { ProxySettings } from '../lab/proxy.ts';
 import { whoAnswers } from '../lab/who-answers.ts';
 import { address } from '../unit/state/build.ts';
+import { annotated } from './balancing-rig.ts';
 import { NODE_PORT, vip } from './common.ts';
 import { fairlead, type LogLine, type MeasuredProxy } from './fairlead-proxy.ts';
 
@@ -209,6 +210,30 @@ test('a Service that does not fit is handled by rules, and other Services are in
   await stop();
   await lab.node.run(['nft', 'flush', 'ruleset']);
   expect(await answersTo('node', 4)).toEqual(['pod-a']);
+});
+
+test('a range of ports needs no rules, stays through a restart, and may not fit', async () => {
+  const of = service('web', { ports: [{ port: 8080 }] });
+  const ranged = annotated(of, { 'fairlead.io/port-range': '8080-8089' });
+  const objects = [...BASELINE, ranged, ...slices('web', ['pod-a'])];
+  const asked = (connections: number) =>
+    answers('pod-b', { address: vip.IPv4, port: 8089 }, connections);
+  const how = { settings: { ...settings, serviceMetrics: true }, sent: [] as string[] };
+  await lab.actors['pod-a'].listen('TCP', POD_A_IP.IPv4, 8089);
+  await start(objects, { settings: how.settings });
+  await stop();
+  const proxy = await start(objects, how);
+  expect(how.sent).toEqual([]);
+  await asked(3);
+  expect(await counted(proxy)).toBe(3);
+  await stop();
+  await lab.node.run(['nft', 'flush', 'ruleset']);
+  expect(await asked(2)).toEqual(['pod-a']);
+  // A namespace has half of it.
+  await start(objects, { room: { frontends: 3, endpoints: 8 } });
+  expect(await asked(2)).toEqual(['pod-a']);
+  await lab.node.run(['nft', 'flush', 'ruleset']);
+  expect(await asked(2)).not.toContain('pod-a');
 });
 
 test('a Service with the annotation is handled by rules only', async () => {

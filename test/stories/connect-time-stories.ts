@@ -78,7 +78,7 @@ const ways: Readonly<Record<ModeName, (story: Story) => Story>> = {
 };
 
 /** Runs stories in a mode. */
-export function connectTimeStories(mode: ModeName): void {
+export function connectTimeStories(mode: ModeName, chosen = selected): void {
   let lab: Lab;
   let place: ConnectTimePlace;
   beforeAll(async () => {
@@ -91,7 +91,7 @@ export function connectTimeStories(mode: ModeName): void {
     place?.close();
   });
 
-  for (const one of selected) {
+  for (const one of chosen) {
     const story = adaptedTo(mode, one);
     if (story === undefined) continue;
     test(story.name, () => runStory(lab, translating(mode, place), story));

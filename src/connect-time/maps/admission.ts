@@ -10,7 +10,7 @@ import { madeAt } from '../../net/made-at.ts';
 import { type Forwarding, type ForwardingsByKey, serviceKey } from '../../state/types.ts';
 import type { Pause } from '../../time/pacer.ts';
 import type { LeftToRules, MapUse } from './facts.ts';
-import { poolOf, type Reason, type Setting, shadowsNodePorts, sizeOf } from './frontends.ts';
+import { poolOf, type Reason, type Setting, shadowsOthers, sizeOf } from './frontends.ts';
 import { MapRoom, moved, nothing } from './map-room.ts';
 import type { Room } from './placement.ts';
 
@@ -224,7 +224,7 @@ export class Admission {
   #cover(key: string, forwarding: Forwarding | undefined): void {
     this.#uncover(key);
     if (forwarding === undefined) return;
-    const own = forwarding.frontends.filter((frontend) => shadowsNodePorts(forwarding, frontend));
+    const own = forwarding.frontends.filter((frontend) => shadowsOthers(forwarding, frontend));
     if (own.length === 0) return;
     this.#covered.set(
       key,

@@ -8,12 +8,12 @@ import type { Environment } from '../../modes/mode.ts';
 import type { SharedObject } from '../../modes/shared-objects.ts';
 import { isLoopback } from '../../net/address.ts';
 import {
+  addressKey,
   allExcluded,
   excludedKey,
   excludedValue,
-  isNodeAddressKey,
+  isNodeAddress,
   keyBytes,
-  nodeAddressKey,
   nodeAddressValue,
 } from './layout.ts';
 
@@ -35,8 +35,8 @@ export function elementAt(id: string): { readonly map: MapName; readonly key: Ui
   return { map: id.slice(0, at) as MapName, key: bytesOf(id.slice(at + 1)) };
 }
 
-export function isOfEnvironment(map: MapName, key: Uint8Array): boolean {
-  return map !== 'frontends' || isNodeAddressKey(key);
+export function isOfEnvironment(map: MapName, key: Uint8Array, value: Uint8Array): boolean {
+  return map !== 'frontends' || isNodeAddress(key, value);
 }
 
 export function environmentElements(
@@ -55,7 +55,7 @@ function element(map: MapName, key: Uint8Array, value: Uint8Array): EnvironmentE
 function nodeAddresses({ connectTimeAddresses = [] }: Environment): EnvironmentElement[] {
   return connectTimeAddresses.map((address) => {
     const value = nodeAddressValue(isLoopback(address) ? 'node' : 'everybody');
-    return element('frontends', nodeAddressKey(address), value);
+    return element('frontends', addressKey(address), value);
   });
 }
 

@@ -8,7 +8,15 @@ import { slotsOf } from '../../state/deal.ts';
 import { isGuarded } from '../../state/guards.ts';
 import { isByClient, isRefusal } from '../../state/paths.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
-import { frontendKey, groupCount, groupSize, keyBytes, poolValue, valueBytes } from './layout.ts';
+import {
+  addressKey,
+  frontendKey,
+  groupCount,
+  groupSize,
+  keyBytes,
+  poolValue,
+  valueBytes,
+} from './layout.ts';
 import type { Reach, Room } from './placement.ts';
 import { type PoolId, poolIdBytes } from './pool-ids.ts';
 
@@ -43,7 +51,8 @@ export function poolOf(
   { config, reach }: Setting,
 ): 'cluster' | 'local' | Reason {
   if (forwarding.servicePort.protocol !== 'TCP') return 'protocol';
-  if (frontend.lastPort !== undefined) return 'port range';
+  // At other addresses Services may have ports of the range that the maps do not have.
+  if (frontend.lastPort !== undefined && frontend.kind !== 'clusterIP') return 'port range';
   const { endings, rulesOnly } = forwarding;
   // Connections are ended by way of the rules.
   const isEnding = endings?.kept !== undefined || endings?.maxAgeMs !== undefined;
@@ -97,12 +106,13 @@ export function objectsOf(forwarding: Forwarding, setting: ElementSetting): Conn
   const frontends: FrontendElement[] = [];
   for (const frontend of forwarding.frontends) {
     const found = poolOf(forwarding, frontend, setting);
-    const key = frontendKey(frontend.address, frontend.port);
+    const { address, lastPort, port } = frontend;
+    const key = lastPort === undefined ? frontendKey(address, port) : addressKey(address!);
     if (found === 'cluster' || found === 'local') {
       const pool = pools.get(found) ?? poolElements(forwarding, found, setting.poolId);
       pools.set(found, pool);
-      frontends.push(frontendElement(key, poolValue(pool.pool, pool.endpoints.length)));
-    } else if (shadowsNodePorts(forwarding, frontend)) {
+      frontends.push(frontendElement(key, poolValue(pool.pool, pool.endpoints.length, frontend)));
+    } else if (shadowsOthers(forwarding, frontend)) {
       frontends.push(frontendElement(key, poolValue(noPool, 0)));
     }
   }
@@ -126,7 +136,7 @@ export function sizeOf(forwarding: Forwarding, setting: Setting): Room {
   for (const frontend of forwarding.frontends) {
     const found = poolOf(forwarding, frontend, setting);
     if (found === 'cluster' || found === 'local') frontends += 1;
-    else if (shadowsNodePorts(forwarding, frontend)) frontends += 1;
+    else if (shadowsOthers(forwarding, frontend)) frontends += 1;
   }
   let endpoints = 0;
   for (const pool of pools) endpoints += groupSize * groupCount(slotsOf(forwarding, pool).length);
@@ -134,15 +144,16 @@ export function sizeOf(forwarding: Forwarding, setting: Setting): Room {
 }
 
 /**
- * Whether the frontend may have an address of this node and the number of a node port. Then
- * connections belong to the frontend, so programs must not find the node port in its place.
+ * Whether the frontend may have an address of this node and the number of a node port, or is in a
+ * range of ports. Then connections belong to the frontend, so programs must not find the node port
+ * or the range in its place.
  */
-export function shadowsNodePorts(
+export function shadowsOthers(
   { rulesOnly, servicePort }: Forwarding,
-  { kind, lastPort }: Frontend,
+  { isInRange, kind, lastPort }: Frontend,
 ): boolean {
   if (servicePort.protocol !== 'TCP' || lastPort !== undefined) return false;
-  if (kind === 'clusterIP') return rulesOnly === 'address of the node';
+  if (kind === 'clusterIP') return rulesOnly === 'address of the node' || isInRange === true;
   return kind === 'externalIP' || kind === 'loadBalancerIP';
 }
 

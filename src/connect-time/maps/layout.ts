@@ -7,6 +7,7 @@ import { IPPROTO } from '../../kernel/nft/constants.ts';
 import { binary } from '../../modes/elements.ts';
 import { Address, addressBytes, type Family } from '../../net/address.ts';
 import { type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
+import type { Ports } from '../../state/port-range.ts';
 import { poolIdBytes } from './pool-ids.ts';
 
 /** AF_INET, AF_INET6. */
@@ -41,7 +42,7 @@ export const valueBytes = {
 } as const;
 
 /** The kinds of frontend keys. */
-const Kind = { address: 0, nodePort: 1, nodeAddress: 2 } as const;
+const Kind = { frontend: 0, nodePort: 1, address: 2 } as const;
 
 const addressLength = 16;
 const kindAt = 19;
@@ -58,27 +59,38 @@ export function frontendKey(address: Address | undefined, port: number): Uint8Ar
   return key;
 }
 
-/** The key of an address that accepts node ports. */
-export function nodeAddressKey(address: Address): Uint8Array {
+/** The key of an address that accepts node ports, or of the range of ports of an address. */
+export function addressKey(address: Address): Uint8Array {
   const key = new Uint8Array(keyBytes.frontends);
   key.set(widened(address.bytes));
-  key[kindAt] = Kind.nodeAddress;
+  key[kindAt] = Kind.address;
   return key;
 }
 
-export function isNodeAddressKey(key: Uint8Array): boolean {
-  return key[kindAt] === Kind.nodeAddress;
+/** Whether it is the element of an address that accepts node ports. */
+export function isNodeAddress(key: Uint8Array, value: Uint8Array): boolean {
+  return key[kindAt] === Kind.address && countOf(value) === 0;
+}
+
+/** The number of endpoints of a frontend. */
+export function countOf(value: Uint8Array): number {
+  return new DataView(value.buffer, value.byteOffset).getUint32(poolIdBytes, true);
 }
 
 function widened(bytes: Uint8Array): Uint8Array {
   return bytes.length === addressLength ? bytes : Buffer.concat([mappedPrefix, bytes]);
 }
 
-/** The value of a frontend. `count` 0: rules handle it. */
-export function poolValue(id: Uint8Array, count: number): Uint8Array {
+/** The value of a frontend. `count` 0: rules handle it. `ports`: of a range. */
+export function poolValue(id: Uint8Array, count: number, ports?: Ports): Uint8Array {
   const value = new Uint8Array(valueBytes.frontends);
   value.set(id);
-  new DataView(value.buffer).setUint32(id.length, count, true);
+  const view = new DataView(value.buffer);
+  view.setUint32(id.length, count, true);
+  if (ports?.lastPort !== undefined) {
+    view.setUint16(id.length + 4, ports.port, true);
+    view.setUint16(id.length + 6, ports.lastPort, true);
+  }
   return value;
 }
 

@@ -94,7 +94,7 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
     });
     for (const map of ['frontends', 'excluded', 'secret'] as const) {
       await readMap(kernel, shapeOf(map), pause, (key, value) => {
-        if (isOfEnvironment(map, key)) this.#environment.set(environmentId(map, key), value);
+        if (isOfEnvironment(map, key, value)) this.#environment.set(environmentId(map, key), value);
         else this.#elements.set(frontendId(key), { kind: 'frontend', key, value });
       });
     }

@@ -1,10 +1,11 @@
 /** What is taken and what is left to the rules, row by row. */
 import { describe, expect, it } from 'vitest';
-import { poolOf } from '../../../../src/connect-time/maps/frontends.ts';
+import { objectsOf, poolOf, sizeOf } from '../../../../src/connect-time/maps/frontends.ts';
 import type { Reach } from '../../../../src/connect-time/maps/placement.ts';
 import type { LocalDetector } from '../../../../src/modes/mode.ts';
 import { noSockets } from '../../../../src/state/node-sockets.ts';
 import type { Frontend } from '../../../../src/state/types.ts';
+import { hex } from '../../../fake/bpf.ts';
 import {
   address,
   cidr,
@@ -91,6 +92,36 @@ describe('connect-time translation includes', () => {
     const row: Row = { fields, localDetector: { kind: 'none' }, reach: 'host' };
     expect(outcome('nodePort', row)).toBe('cluster');
   });
+});
+
+const setting = {
+  ...{ config: { localDetector: pods, masqueradeAll: false }, reach: 'all' as const },
+  poolId: () => new Uint8Array(16).fill(7),
+};
+
+it('a range of ports is taken at ClusterIPs, where Services share no address', () => {
+  const fields = { ports: [{ ...http, port: 8080 }], portRange: { first: 8080, last: 8090 } };
+  const of = service({ ...fields, externalIPs: ['198.51.100.1'] });
+  const forwarding = resolveOne(of, [slice(elsewhere)]);
+  const elements = objectsOf(forwarding, setting).map((one) =>
+    one.kind === 'frontend' ? `${hex(one.key.subarray(12))} ${hex(one.value)}` : one.kind,
+  );
+  expect(elements).toEqual([
+    'pool',
+    `0a6000011f900600 ${'07'.repeat(16)}0100000000000000`,
+    `c63364011f900600 ${'07'.repeat(16)}0100000000000000`,
+    `0a60000100000002 ${'07'.repeat(16)}01000000901f9a1f`,
+  ]);
+  expect(sizeOf(forwarding, setting)).toEqual({ frontends: 3, endpoints: 4 });
+});
+
+it('a range gets no connection to a port that a Service lists, without endpoints either', () => {
+  const listed = resolveOne(service(), []);
+  const frontend = { ...listed.frontends[0]!, isInRange: true as const };
+  const within = { ...listed, frontends: [frontend] };
+  expect(objectsOf(within, setting)).toMatchObject([{ value: new Uint8Array(24) }]);
+  expect(sizeOf(within, setting)).toEqual({ frontends: 1, endpoints: 0 });
+  expect(objectsOf(listed, setting)).toEqual([]);
 });
 
 describe('connect-time translation excludes', () => {
