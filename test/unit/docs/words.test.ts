@@ -9,7 +9,7 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 85_833;
+const total = 85_892;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2732,
@@ -20,8 +20,8 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/differences.md': 2849,
   'docs/internals/kube-proxy-behaviour.md': 2837,
   'docs/kubectl-plugin.md': 1247,
-  'docs/limits.md': 2833,
-  'docs/logs.md': 3566,
+  'docs/limits.md': 2844,
+  'docs/logs.md': 3587,
   'docs/metrics.md': 2174,
   'docs/migrating.md': 1862,
   'docs/operating.md': 2213,
