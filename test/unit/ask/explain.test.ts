@@ -88,8 +88,8 @@ const modes = ['nftables', 'iptables', 'ipvs'] as const;
 describe.each(modes)('an explanation in mode %s', (mode) => {
   const guarded = 'loadBalancerSourceRanges: [10.244.0.0/16, 198.18.0.0/15]';
   it.each<[string, string, string, number[]]>([
-    ['all', `${here}\n${there}`, `externalIPs: [198.51.100.9]\n  ${guarded}`, [15, 9, 14]],
-    ['local', here, 'externalTrafficPolicy: Local\n  sessionAffinity: ClientIP', [14, 9, 11]],
+    ['all', `${here}\n${there}`, `externalIPs: [198.51.100.9]\n  ${guarded}`, [14, 8, 13]],
+    ['local', here, 'externalTrafficPolicy: Local\n  sessionAffinity: ClientIP', [15, 10, 12]],
     ['no local', there, 'externalTrafficPolicy: Local\n  internalTrafficPolicy: Local', [10, 7, 9]],
     ['no', '  []', '', [4, 3, 7]],
     ['ranges of', here, '', [11, 9, 5]],
@@ -101,7 +101,7 @@ describe.each(modes)('an explanation in mode %s', (mode) => {
       const slice = endpoints(list, `{ name: http, port: ${isRange ? 80 : 8080} }`);
       const manifests = `${node}---${service}${slice}`;
       // Without a CIDR of pods, mode ipvs masquerades the node all the same.
-      const flags = [...(which === 'local' ? [] : pods), `--proxy-mode=${mode}`];
+      const flags = [...(which === 'all' ? [] : pods), `--proxy-mode=${mode}`];
       app = await startedWith({
         name: '',
         manifests,

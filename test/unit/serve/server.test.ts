@@ -195,14 +195,16 @@ describe('the metrics server', () => {
   });
 
   it('shows flags and status to people', async () => {
+    const uptime = vi.spyOn(process, 'uptime').mockReturnValue(7322);
     const url = await serving(routes());
+    uptime.mockRestore();
     const flagz = await get(`${url}/flagz`);
     expect(flagz).toMatchObject({ status: 200, headers: text });
     expect(flagz.body).toMatch(/^\nfairlead flagz\nWarning: .*\n\nbind-address=0.0.0.0\nv=2\n$/);
     const statusz = await get(`${url}/statusz`);
     expect(statusz.body).toMatch(/^\nfairlead statusz\nWarning: /);
     expect(statusz.body).toMatch(/^Started: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/m);
-    expect(statusz.body).toMatch(/^Up: 0 hr \d\d min \d\d sec$/m);
+    expect(statusz.body).toMatch(/^Up: 2 hr 02 min \d\d sec$/m);
     expect(statusz.body).toContain(`Binary version: ${own}\nEmulation version: 1.36\n`);
     const paths = 'Paths: /configz /flagz /healthz /metrics /proxyMode\n';
     expect(statusz.body).toContain(paths);

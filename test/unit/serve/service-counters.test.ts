@@ -150,6 +150,8 @@ describe('connections by Service', () => {
       },
     };
     await Promise.all([node.counters.read(), node.counters.read(), node.counters.read()]);
+    await node.clock.pass(1999);
+    await node.counters.read();
     expect(reads).toBe(1);
     await node.connections();
     expect(reads).toBe(2);

@@ -12,7 +12,6 @@ it.each([
   ['chainFlush', 'nat', 'KUBE-POSTROUTING', { wrong: 1 }],
   ['chainFlush', 'filter', 'INPUT', { missing: 4 }],
   ['ruleAdd', 'filter', 'KUBE-EXTERNAL-SERVICES', { unwanted: 1 }],
-  // It is behind rules that must be the last ones.
   ['ruleAdd', 'nat', 'KUBE-SERVICES', { wrong: 1, unwanted: 2 }],
   ['chainAdd', 'nat', 'KUBE-SVC-AAAAAAAAAAAAAAAA', { unwanted: 1 }],
 ] as const)(

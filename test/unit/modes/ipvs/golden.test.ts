@@ -13,6 +13,7 @@ const both = endpoints('IPv4', { [away]: ready, [here]: readyLocal });
 const far = endpoints('IPv4', { [away]: ready });
 /** And with session affinity. */
 const ending = { endings: { endAfterMs: 1000 }, affinityTimeoutSeconds: 60 };
+const checked = { healthCheckNodePort: 31_000 };
 const local = { internalTrafficPolicy: 'Local', externalTrafficPolicy: 'Local' } as const;
 
 async function played(options: Options, ...served: Parameters<Stage['play']>): Promise<FakeKernel> {
@@ -42,8 +43,7 @@ it.each<[string, Options]>([
 
 it.each<[string, ...Parameters<Stage['play']>[0]]>([
   ['every-kind', everyKind('IPv4', { loadBalancerSourceRanges: ['192.0.0.0/8'] }), both],
-  ['policy-local', everyKind('IPv4', { ...local, healthCheckNodePort: 31_000 }), both],
-  ['policy-local-elsewhere', everyKind('IPv4', { ...local, ...ending }), far],
+  ['policy-local-elsewhere', everyKind('IPv4', { ...local, ...ending, ...checked }), far],
 ])('elements, virtual services and addresses of %s', async (name, ...served) => {
   const kernel = await played({}, served);
   const table = 'fairlead-ipvs';

@@ -6,7 +6,7 @@ import { allPaths } from '../../../../src/state/paths.ts';
 import { noPause } from '../../../../src/time/pacer.ts';
 import { batch } from '../../../conformance/ops.ts';
 import { addDestination, addService } from '../../../conformance/single-cases.ts';
-import { FakeKernel } from '../../../fake/kernel.ts';
+import type { FakeKernel } from '../../../fake/kernel.ts';
 import { address, cidr } from '../../state/build.ts';
 import { all, clusterIP, config, forwarding, pool } from '../nftables/forwardings.ts';
 import { freshState, Rig } from './rig.ts';
@@ -43,13 +43,6 @@ it('IPVS connections are reported by frontend and endpoint, for our virtual serv
     'TCP 10.96.0.1:80 10.0.0.1:8080 3',
     'TCP 10.96.0.1:80 10.0.0.2:8080 4',
   ]);
-});
-
-it('IPVS connections are not reported without our table', async () => {
-  const kernel = new FakeKernel();
-  kernel.foreign(batch(addService(theirs), addDestination(theirs, '10.0.0.9:80')));
-  kernel.ipvs.traffic('TCP 10.96.9.9:80', '10.0.0.9:80', { connections: 5 });
-  expect(await told(kernel)).toEqual([]);
 });
 
 it('IPVS counters are enabled and disabled in the existing table', async () => {

@@ -11,6 +11,7 @@ import { SharedMemory } from '../../../../src/serve/http/shared-memory.ts';
 import { Turns } from '../../../../src/serve/http/turns.ts';
 import type { Routes } from '../../../../src/serve/reply.ts';
 import { freePort } from '../../free-port.ts';
+import { fakeTimeouts, turnsUntil } from '../../turns.ts';
 import { get, opened, probes, Raw } from './ports.ts';
 
 const ok = { status: 200, headers: {}, body: 'well' };
@@ -111,6 +112,17 @@ describe('an HTTP connection', () => {
     expect(raw.text.match(/Content-Length: 4\r\n/g)).toHaveLength(2);
     expect(raw.text.match(/\r\n\r\nbody/g)).toHaveLength(1);
     expect(raw.text.endsWith('\r\n\r\n')).toBe(true);
+  });
+
+  it('has its answer after 800 ms at most where nothing says whether the Node exists', async () => {
+    fakeTimeouts();
+    const asked = vi.fn(() => false);
+    const raw = new Raw(await opened(probes, { nodeListed: asked })).send(get('/healthz'));
+    await turnsUntil(() => asked.mock.calls.length > 0);
+    await vi.advanceTimersByTimeAsync(799);
+    expect([asked.mock.calls.length, raw.statuses]).toEqual([40, []]);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(await raw.answered(1)).toEqual([200]);
   });
 
   it('may be half-closed while the answer is made', async () => {

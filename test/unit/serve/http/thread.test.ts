@@ -9,7 +9,7 @@ import { machineMs, SharedMemory } from '../../../../src/serve/http/shared-memor
 import type { Wire, WireEvents } from '../../../../src/serve/http/wire.ts';
 import { noFacts } from '../../../fake/http-here.ts';
 import { freePort } from '../../free-port.ts';
-import { turnsUntil } from '../../turns.ts';
+import { fakeTimeouts, turnsUntil } from '../../turns.ts';
 
 class World {
   facts: HealthFacts = { ...noFacts, monotonicMs: 0 };
@@ -116,7 +116,11 @@ describe('the HTTP thread', () => {
         () => true,
       ),
     );
+    fakeTimeouts();
     events.ended(new Error('out of memory'));
+    await vi.advanceTimersByTimeAsync(999);
+    expect(world.threads.length).toBe(1);
+    await vi.advanceTimersByTimeAsync(1);
     await again;
     expect([world.ended, world.threads.length]).toEqual([['out of memory'], 2]);
     expect((await get(port, '/livez')).status).toBe(200);
