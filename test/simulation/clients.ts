@@ -29,7 +29,7 @@ export class Clients {
   readonly #kernel: FakeKernel;
   readonly #life: ObjectLife;
   readonly #random: Random;
-  #sent: { readonly target: Target; readonly text: string }[] = [];
+  #sent: { readonly target: Target; readonly text: string; readonly isAging: boolean }[] = [];
   /** Virtual services of IPVS, and the real servers to which they have a connection. */
   #held: { readonly service: string; readonly server: string }[] = [];
   #refusals = 0;
@@ -96,14 +96,17 @@ export class Clients {
         joinHostPort(address, port),
       ];
       if (protocol === 'TCP') this.#hold(`TCP ${to}`, answeredBy);
-      const entry = { protocol, from: client, to, answeredBy, answered: protocol !== 'TCP' };
+      const isAging = protocol === 'TCP' && this.#life.endsOld(address);
+      const answered = protocol !== 'TCP' || isAging;
+      const entry = { protocol, from: client, to, answeredBy, answered };
       this.conntrack.add(entry);
       // Some open many, which slots of `least-connections` follow.
-      const more = this.#sent.length % 16 === 0 ? 40 : 0;
+      const more = this.#sent.length % 16 === 0 && !isAging ? 40 : 0;
       for (let n = 0; n < more; n += 1) {
         this.conntrack.add({ ...entry, from: joinHostPort(from, 2000 + n) });
       }
-      this.#sent.push({ target, text: `${protocol} ${client} > ${to}, reply ${answeredBy} >` });
+      const text = `${protocol} ${client} > ${to}, reply ${answeredBy} >`;
+      this.#sent.push({ target, text, isAging });
     }
   }
 
@@ -128,12 +131,17 @@ export class Clients {
     return cut;
   }
 
-  /** Entries whose endpoint has left their Service. Afterwards the table is empty. */
-  stale(): string[] {
+  /**
+   * Entries whose endpoint has left their Service, and where `endsOld`, those that are too old.
+   * Afterwards the table is empty.
+   */
+  stale(endsOld: boolean): string[] {
     const kept = this.conntrack.texts;
-    const stale = this.#sent.filter(({ target, text }) => {
+    const stale = this.#sent.filter(({ isAging, target, text }) => {
       if (!kept.some((one) => one.startsWith(text))) return false;
       const endpoints = this.#life.endpointsOf(target);
+      // Others of TCP whose server has answered may stay.
+      if (isAging) return endsOld && endpoints !== undefined && this.#life.endsOld(target.address);
       if (endpoints === undefined) return !this.areUnwatched;
       return ![...endpoints].some((one) => text.endsWith(`, reply ${one} >`));
     });

@@ -130,6 +130,7 @@ function configuration(mode: ModeName | '', rest: Raw = {}): Raw {
     kind: 'KubeProxyConfiguration',
     mode,
     clusterCIDR: '10.244.0.0/16,fd00:10:244::/56',
+    healthzNodeShutdown: true,
     ...rest,
   };
 }

@@ -6,6 +6,12 @@ import { address } from '../unit/state/build.ts';
 import { nodeAddresses, nodeName } from './machine.ts';
 
 const serviceCount = 10;
+/** From this number on, Services ask for a range of ports. */
+const rangedFirst = 7;
+const rangeName = 'fairlead.io/port-range';
+/** Within the range, and no Service's own port. */
+const withinRange = 8085;
+const ageName = 'fairlead.io/max-connection-age';
 
 /** A Service that never changes, whose endpoints are probed, but one. */
 export const probedService = 3;
@@ -98,14 +104,22 @@ export class ObjectLife {
     this.#store.apply(apiSlice(apiServers));
   }
 
+  /** The Node says that it shuts down. */
+  get isLeaving(): boolean {
+    return this.#store.objects('nodes').get(nodeName)!.json.includes(shutdownMessage);
+  }
+
+  /** From the second time on it says the opposite of what it said about shutting down. */
   #node(zone: string): void {
+    const goes = this.#store.objects('nodes').has(nodeName) && !this.isLeaving;
+    const conditions = [{ type: 'Ready', status: 'False', message: goes ? shutdownMessage : '' }];
     const podCIDRs = ['10.244.1.0/24', 'fd00:10:244:1::/64'];
     const addresses = nodeAddresses.map((one) => ({ type: 'InternalIP', address: one }));
     this.#store.apply({
       kind: 'Node',
       metadata: { name: nodeName, uid: 'node', labels: { 'topology.kubernetes.io/zone': zone } },
       spec: { podCIDR: podCIDRs[0], podCIDRs },
-      status: { addresses },
+      status: { addresses, conditions },
     });
   }
 
@@ -240,6 +254,8 @@ export class ObjectLife {
     const field = random.pick(fields);
     to[field] = from[field];
     if (field === 'sessionAffinity') to.sessionAffinityConfig = from.sessionAffinityConfig;
+    // What annotations ask for comes and goes alone, too.
+    if (field === 'loadBalancerSourceRanges') object.metadata = other.metadata;
     this.#store.apply(object);
   }
 
@@ -255,15 +271,14 @@ export class ObjectLife {
    * none.
    */
   endpointsOf({ address, port, protocol }: Target): ReadonlySet<string> | undefined {
-    const n = clusterIPsOfAll.findIndex((ips) => ips.includes(address));
-    const object = this.#store.objects('services').get(`shop/s${n}`);
-    const service = object && (JSON.parse(object.json) as RawService);
-    const asked = service?.spec.ports.find((one) => one.port === port && one.protocol === protocol);
+    const service = this.#serviceAt(address);
+    const isAsked = (one: Port) => one.port === port && one.protocol === protocol;
+    const asked = service && portsOf(service).find(isAsked);
     if (service === undefined || asked === undefined) return undefined;
     if (!service.spec.clusterIPs.includes(address)) return undefined;
     const found = new Set<string>();
     for (const { json, labels } of this.#store.objects('endpointslices').values()) {
-      if (labels['kubernetes.io/service-name'] !== `s${n}`) continue;
+      if (labels['kubernetes.io/service-name'] !== service.metadata.name) continue;
       const slice = JSON.parse(json) as RawSlice;
       const family = address.includes(':') ? 'IPv6' : 'IPv4';
       const to = slice.ports.find((one) => one.name === asked.name);
@@ -271,10 +286,23 @@ export class ObjectLife {
       for (const { addresses, conditions } of slice.endpoints) {
         const { ready = true, serving = ready } = conditions ?? {};
         if (!ready && !serving && service.spec.publishNotReadyAddresses !== true) continue;
-        for (const one of addresses) found.add(joinHostPort(one, to.port));
+        // A range keeps the port.
+        const kept = port === withinRange ? port : to.port;
+        for (const one of addresses) found.add(joinHostPort(one, kept));
       }
     }
     return found;
+  }
+
+  /** Whether TCP connections to the ClusterIP end when they are old. */
+  endsOld(address: string): boolean {
+    return this.#serviceAt(address)?.metadata.annotations[ageName] !== undefined;
+  }
+
+  #serviceAt(address: string): RawService | undefined {
+    const n = clusterIPsOfAll.findIndex((ips) => ips.includes(address));
+    const object = this.#store.objects('services').get(`shop/s${n}`);
+    return object && JSON.parse(object.json);
   }
 
   /** Where a client of a Service that changes connects to; where there is none, a random target. */
@@ -292,9 +320,9 @@ export class ObjectLife {
   #targetsOf(n: number): Target[] {
     const object = this.#store.objects('services').get(`shop/s${n}`);
     if (object === undefined) return [];
-    const { clusterIPs: ips, ports } = (JSON.parse(object.json) as RawService).spec;
-    return ips.flatMap((address) => {
-      return ports.map(({ port, protocol }) => {
+    const service = JSON.parse(object.json) as RawService;
+    return service.spec.clusterIPs.flatMap((address) => {
+      return portsOf(service).map(({ port, protocol }) => {
         return { address, port, protocol: protocol as Target['protocol'] };
       });
     });
@@ -344,12 +372,28 @@ const fieldsOfService = [
 ];
 const fieldsOfEndpoint = ['conditions', 'hints', 'zone', 'nodeName'];
 
+interface Port {
+  readonly name: string;
+  readonly port: number;
+  readonly protocol: string;
+}
+
 interface RawService {
+  readonly metadata: { name: string; annotations: Readonly<Record<string, string>> };
   readonly spec: {
     readonly clusterIPs: readonly string[];
     readonly publishNotReadyAddresses?: boolean;
-    readonly ports: readonly { name: string; port: number; protocol: string }[];
+    readonly sessionAffinity: string;
+    readonly ports: readonly Port[];
   };
+}
+
+/** With one that only its range has, unless it asks for what a range cannot have. */
+function portsOf({ metadata, spec: { ports, sessionAffinity } }: RawService): readonly Port[] {
+  const names = Object.keys(metadata.annotations);
+  const isRefused = sessionAffinity === 'ClientIP' || names.some((one) => /connection/.test(one));
+  if (!names.includes(rangeName) || isRefused) return ports;
+  return [...ports, { ...ports[0]!, port: withinRange }];
 }
 
 interface RawSlice {
@@ -380,6 +424,8 @@ function randomTarget(random: Random): Target {
     protocol: random.pick(['TCP', 'UDP', 'UDP', 'SCTP']),
   };
 }
+
+const shutdownMessage = 'node is shutting down';
 
 /** Endpoints of default/kubernetes, which the node must reach, and which come and go. */
 const apiServers = ['192.0.2.11', '192.0.2.12', '192.0.2.13'];
@@ -457,9 +503,10 @@ function steadySlice(n: number, family: 'IPv4' | 'IPv6'): Raw {
     metadata: metadata(`steady-${n}-${family.toLowerCase()}`, { labels }),
     addressType: family,
     ports: [{ name: 'web', protocol: n === 2 ? 'UDP' : 'TCP', port: 8080 }],
-    endpoints: steadyAddresses(n, family).map((one) => ({
+    endpoints: steadyAddresses(n, family).map((one, i) => ({
       addresses: [one],
-      nodeName: 'node-2',
+      // One of the last Service is on this node, which may shut down.
+      nodeName: n === 2 && i === 0 ? nodeName : 'node-2',
       conditions: { ready: true, serving: true, terminating: false },
     })),
   };
@@ -526,17 +573,19 @@ function randomService(n: number, random: Random, detected: Raw): Raw {
   const ports = Array.from({ length: count }, (_, i) => ({
     name: `p${i}`,
     protocol: random.pick(['TCP', 'TCP', 'UDP', 'SCTP']),
-    port: 80 + i,
+    // A range keeps ports.
+    port: (n >= rangedFirst ? 8080 : 80) + i,
     targetPort: 8080 + i,
     ...(isExternal && { nodePort: 30_000 + 10 * n + i }),
   }));
   const annotations: Raw = {
     ...detected,
-    // Without a draw, so that seeds keep their worlds.
-    ...(n % 2 === 0 && { 'fairlead.io/source-ranges': 'all' }),
-    ...(n % 3 === 0 && manyConnections(n)),
-    ...(n % 4 === 1 && { 'fairlead.io/max-connection-age': '1h' }),
+    // They come and go without a draw, so that seeds keep their worlds.
+    ...((n + count) % 2 === 0 && { 'fairlead.io/source-ranges': 'all' }),
+    ...(n % 3 === 0 && count > 1 && manyConnections(n)),
+    ...((n + count) % 4 === 1 && { [ageName]: '1m' }),
     ...(n % 5 === 2 && { 'fairlead.io/balance': 'least-connections' }),
+    ...(n >= rangedFirst && { [rangeName]: '8080-8089' }),
     ...(chance(random, 5) && {
       'fairlead.io/balance': random.pick(['maglev', 'round-robin', 'random', 'poem']),
     }),

@@ -52,6 +52,7 @@ type Check =
   | 'as a fresh program'
   | 'recompute law'
   | 'connections'
+  | 'node shutdown'
   | 'answers'
   | 'promptness'
   | 'failure detection'
@@ -616,8 +617,10 @@ export class Simulation {
     const { body } = await this.#asked('/fairlead/v1/status');
     this.#check('in force', this.#program.upToDate, () => `it is not after a quiet time: ${body}`);
     this.#mayRefuse = this.#mayBlame = this.#isAside = false;
-    const stale = this.#clients.stale();
+    const { mode } = this.#machine.config;
+    const stale = this.#clients.stale(mode !== 'ipvs' && mode !== 'userspace');
     this.#check('connections', stale.length === 0, () => `they stay: ${stale.join('; ')}`);
+    this.#shutDown();
     if (this.#detects) await this.#detect();
     await this.#compare();
     await this.#answers();
@@ -657,19 +660,32 @@ export class Simulation {
     this.#check('collections', found.length === 0, () => `they grow: ${found.join('\n')}`);
   }
 
+  /** While the Node says that it shuts down, new connections go to others, and probes learn it. */
+  #shutDown(): void {
+    const [own] = steadyAddresses(2, 'IPv4');
+    const isLeaving = !this.#reachedFromPod(steadyIPs(2)[0]!, 'UDP').includes(`${own}:8080`);
+    this.#check('node shutdown', isLeaving === this.#life.isLeaving, () => {
+      return `connections ${isLeaving ? 'do not ' : ''}go to this node`;
+    });
+  }
+
+  /** Where a hundred connections of a pod go. */
+  #reachedFromPod(daddr: string, protocol: 'TCP' | 'UDP'): string[] {
+    const { addresses: nodeAddresses } = this.#machine;
+    const packet = { saddr: '10.244.1.77', daddr, dport: 80, protocol, iif: 'veth0' };
+    return Array.from({ length: 100 }, (_, i) => {
+      return this.#reached({ ...packet, random: i, nodeAddresses });
+    }).flat();
+  }
+
   /** An endpoint that does not answer gets no new connections, until it answers again. */
   async #detect(): Promise<void> {
     const [ill] = steadyAddresses(0, 'IPv4');
-    const { addresses: nodeAddresses } = this.#machine;
     for (const isIll of [true, false]) {
       if (isIll) this.#illness.strike(ill);
       else this.#illness.heal();
       await this.#pass(isIll ? ejectedMs : returnedMs);
-      const reached = Array.from({ length: 100 }, (_, i) => {
-        const packet = { saddr: '10.244.1.77', daddr: steadyIPs(0)[0]!, dport: 80 };
-        const how = { protocol: 'TCP', iif: 'veth0', random: 10 * i, nodeAddresses } as const;
-        return this.#reached({ ...packet, ...how });
-      }).flat();
+      const reached = this.#reachedFromPod(steadyIPs(0)[0]!, 'TCP');
       const isReached = reached.includes(`${ill}:8080`);
       this.#check('failure detection', isReached !== isIll, () => {
         return `a connection reaches ${[...new Set(reached)]} while ${isIll ? ill : 'none'} is ill`;
@@ -808,7 +824,8 @@ export class Simulation {
     this.#check('answers', others.length === 0, () => `status is not healthy: ${body}`);
     for (const path of ['/healthz', '/livez', '/readyz'] as const) {
       const answer = this.#program.health?.answer(path);
-      this.#check('answers', answer?.status === 200, () => `${path} says ${answer?.body}`);
+      const status = path === '/healthz' && this.#life.isLeaving ? 503 : 200;
+      this.#check('answers', answer?.status === status, () => `${path} says ${answer?.body}`);
     }
     await this.#diff('at rest');
   }
