@@ -7,6 +7,7 @@ import type {
 } from '../../src/kernel/conntrack.ts';
 import { ConntrackEntries, IPS } from '../../src/kernel/conntrack-entries.ts';
 import { KernelError } from '../../src/kernel/errors.ts';
+import type { ReplyOf } from '../../src/kernel/kernel.ts';
 import { IPPROTO } from '../../src/kernel/nft/constants.ts';
 import { addressBytes, type Family, parseAddress } from '../../src/net/address.ts';
 import type { Protocol } from '../../src/net/protocol.ts';
@@ -26,6 +27,8 @@ export interface FakeEntry {
 
 export class FakeConntrack implements Conntrack {
   readonly #entries = new Map<number, Required<FakeEntry>>();
+  /** Get the bytes of each connection that ends: it has sent one, and got two. */
+  readonly readers = new Set<(bytes: ReplyOf<'bytesOfEnded'>) => void>();
   #nextId = 1;
   dumps: ConntrackRequest[] = [];
   /** Called before each dump and deletion; may throw, or wait. */
@@ -45,7 +48,13 @@ export class FakeConntrack implements Conntrack {
 
   /** All entries end. */
   expire(): void {
-    this.#entries.clear();
+    for (const id of this.#entries.keys()) this.#end(id);
+  }
+
+  #end(id: number): boolean {
+    const entry = this.#entries.get(id);
+    for (const read of this.readers) if (entry !== undefined) read(bytesOf(entry));
+    return this.#entries.delete(id);
   }
 
   /** `UDP 10.0.0.1:5000 > 10.96.0.10:53, reply 10.244.0.7:53 > 10.0.0.1:5000`, sorted. */
@@ -78,7 +87,7 @@ export class FakeConntrack implements Conntrack {
       const entry = this.#entries.get(entries.id(index));
       const code = entry && this.refused.get(entry.to);
       if (code !== undefined) failures.push({ index, code });
-      else if (this.#entries.delete(entries.id(index))) deleted += 1;
+      else if (this.#end(entries.id(index))) deleted += 1;
     }
     return { deleted, gone: entries.length - deleted - failures.length, failures };
   }
@@ -124,6 +133,15 @@ function pack(entry: Required<FakeEntry>, id: number): ConntrackEntries {
   tail.writeUInt32LE(id, 8);
   const { family } = peers[0]!;
   return new ConntrackEntries(family, Buffer.concat([...peers.map(({ bytes }) => bytes), tail]));
+}
+
+function bytesOf({ answeredBy, protocol, to }: Required<FakeEntry>): ReplyOf<'bytesOfEnded'> {
+  const [frontend, endpoint] = [peerOf(to).bytes, peerOf(answeredBy).bytes];
+  const at = frontend.length - 2;
+  const addresses = { frontend: frontend.subarray(0, at), endpoint: endpoint.subarray(0, at) };
+  const port = frontend.readUInt16BE(at);
+  const rest = { in: 1, out: 2, durations: new Uint8Array(), ms: 0 };
+  return { kind: 'bytesOfEnded', protocol: IPPROTO[protocol], port, ...addresses, ...rest };
 }
 
 function peerOf(text: string): { family: Family; bytes: Buffer } {

@@ -131,10 +131,7 @@ export class Clients {
     return cut;
   }
 
-  /**
-   * Entries whose endpoint has left their Service, and where `endsOld`, those that are too old.
-   * Afterwards the table is empty.
-   */
+  /** Entries whose endpoint has left their Service, and where `endsOld`, those that are too old. */
   stale(endsOld: boolean): string[] {
     const kept = this.conntrack.texts;
     const stale = this.#sent.filter(({ isAging, target, text }) => {
@@ -145,10 +142,19 @@ export class Clients {
       if (endpoints === undefined) return !this.areUnwatched;
       return ![...endpoints].some((one) => text.endsWith(`, reply ${one} >`));
     });
+    return stale.map(({ text }) => text);
+  }
+
+  /** All connections end. Returns the addresses and ports to which they were. */
+  end(): Target[] {
+    const ended = Array.from(this.conntrack.texts, (text) => {
+      const [, protocol, address = '', port] = /^(\w+) .* > \[?(\S+?)\]?:(\d+),/.exec(text)!;
+      return { address, port: Number(port), protocol: protocol as Target['protocol'] };
+    });
     this.conntrack.expire();
     this.#sent = [];
     this.areUnwatched = false;
-    return stale.map(({ text }) => text);
+    return ended;
   }
 
   /** Clients that reach what they could not reach in a kernel without their past. */

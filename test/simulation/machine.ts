@@ -124,13 +124,15 @@ export class Machine {
   }
 }
 
-function configuration(mode: ModeName | '', rest: Raw = {}): Raw {
+export function configuration(mode: ModeName | '', rest: Raw = {}): Raw {
   return {
     apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
     kind: 'KubeProxyConfiguration',
     mode,
     clusterCIDR: '10.244.0.0/16,fd00:10:244::/56',
     healthzNodeShutdown: true,
+    // Mode userspace says that it does not count them.
+    serviceBytes: mode !== 'userspace' && rest.connectTime === undefined,
     ...rest,
   };
 }

@@ -29,8 +29,6 @@ const { values } = parseArgs({
 });
 // Each seed has a process: the types are stripped once.
 process.env.NODE_COMPILE_CACHE ??= 'build/compile-cache';
-/** A seed takes minutes on a busy machine. */
-const longestMs = 3_600_000;
 const modes: readonly ModeName[] = ['nftables', 'iptables', 'ipvs', 'userspace'];
 
 if (values.seed !== undefined) await one(Number(values.seed), values.mode as ModeName);
@@ -71,7 +69,8 @@ function child({ hours, mode, seed }: KeptSeed): string | undefined {
   const { status, stdout } = spawnSync(process.execPath, [script, ...flags], {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'inherit'],
-    timeout: longestMs,
+    // It takes minutes on a busy machine.
+    timeout: 3_600_000,
   });
   process.stdout.write(status === null ? `does not end: ${flags.join(' ')}\n` : stdout);
   return status === 0 ? stdout : undefined;

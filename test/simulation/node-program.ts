@@ -8,7 +8,8 @@ import { loadConfig } from '../../src/config/load.ts';
 import { MachineAddresses } from '../../src/host/interfaces.ts';
 import type { Conntrack } from '../../src/kernel/conntrack.ts';
 import { KernelError } from '../../src/kernel/errors.ts';
-import type { ApplyResult, Kernel, TableWatcher } from '../../src/kernel/kernel.ts';
+import type { ApplyResult, Kernel, ReplyOf, TableWatcher } from '../../src/kernel/kernel.ts';
+import type { Request } from '../../src/kernel/ops.ts';
 import { builtModes, selectMode } from '../../src/modes/index.ts';
 import type { Address } from '../../src/net/address.ts';
 import type { ProxyHealth } from '../../src/serve/health.ts';
@@ -20,8 +21,9 @@ import { KubernetesSource } from '../../src/source/kubernetes/source.ts';
 import { type AddressKeys, keysOf } from '../../src/state/node-sockets.ts';
 import type { Clock } from '../../src/time/clock.ts';
 import type { Random } from '../chaos/random.ts';
+import type { Raw } from '../fake/api-server-store.ts';
 import { bpfDirectory } from '../fake/connect-time.ts';
-import { kernelRefusal } from '../fake/conntrack.ts';
+import { type FakeConntrack, kernelRefusal } from '../fake/conntrack.ts';
 import { delivered, type FakeKernel } from '../fake/kernel.ts';
 import { userspaceWith, WrittenSockets } from '../fake/sockets.ts';
 import { type Machine, nodeName } from './machine.ts';
@@ -31,8 +33,10 @@ interface ProgramOptions {
   readonly time: VirtualTime;
   readonly random: Random;
   readonly kernel: FakeKernel;
-  readonly conntrack: Conntrack;
+  readonly conntrack: FakeConntrack;
   readonly machine: Machine;
+  /** Its configuration file; default: that of the machine. */
+  readonly config: Raw | undefined;
   /** That of the network namespace. `ignored`: it runs although another process has it. */
   readonly lock: 'none' | 'taken' | 'ignored';
   readonly connect: NonNullable<AppOptions['connect']>;
@@ -158,6 +162,19 @@ export class Edge implements Kernel {
     };
   }
 
+  readonly openBytes: NonNullable<AppOptions['openBytes']> = () => {
+    const { readers } = this.#options.conntrack;
+    const ended: ReplyOf<'bytesOfEnded'>[] = [];
+    const read = (one: ReplyOf<'bytesOfEnded'>) => void (this.isDead || ended.push(one));
+    readers.add(read);
+    const dump = async (request: Request): ReturnType<Kernel['dump']> => {
+      await this.#after(request.kind === 'bytesRead' ? request.waitMs : 0);
+      if (this.#isShort()) throw kernelRefusal('ENOMEM');
+      return { records: ended.splice(0), consistent: true };
+    };
+    return { close: () => void readers.delete(read), dump };
+  };
+
   close(): void {
     if (!this.isDead) this.#kernel.exit(this.#options.port);
   }
@@ -175,10 +192,13 @@ export class Edge implements Kernel {
   }
 
   #pass(): Promise<void> {
-    const { random, time } = this.#options;
     this.#interrupt('calls');
+    return this.#after(this.#options.random.next() * this.batchMsMax);
+  }
+
+  #after(ms: number): Promise<void> {
     return new Promise((resolve) => {
-      time.after(random.next() * this.batchMsMax, () => {
+      this.#options.time.after(ms, () => {
         if (!this.isDead) resolve();
       });
     });
@@ -241,9 +261,10 @@ export class NodeProgram {
   }
 
   async #run(log: ReturnType<typeof loggerTo>): Promise<void> {
-    const { machine, port, random, time } = this.#options;
+    const { config: own, machine, port, random, time } = this.#options;
     const args = ['--config=/etc/fairlead.yaml', `--master=http://api:${port}`];
-    const loaded = loadConfig(args, { readFile: machine.readConfig });
+    const readOwn = own && (() => Buffer.from(JSON.stringify(own)));
+    const loaded = loadConfig(args, { readFile: readOwn ?? machine.readConfig });
     if (loaded.kind !== 'run') throw new Error(JSON.stringify(loaded));
     const { config } = loaded;
     const clock: Clock = {
@@ -256,7 +277,8 @@ export class NodeProgram {
       turn: () => time.sleep(0),
       random: () => random.next(),
     };
-    const modes = new Map(builtModes()).set('userspace', userspaceWith(this.sockets));
+    const built = builtModes(undefined, config.serviceProxyName);
+    const modes = new Map(built).set('userspace', userspaceWith(this.sockets));
     const addresses = new MachineAddresses({
       after: clock.after,
       read: machine.interfaces,
@@ -272,6 +294,7 @@ export class NodeProgram {
       clock,
       kernel: this.edge,
       conntrack: this.edge.tracked(this.#options.conntrack),
+      openBytes: this.edge.openBytes,
       source: sourceOf(config),
       interfaces: addresses.read,
       followInterfaces: addresses.follow,
@@ -392,9 +415,9 @@ export class NodeProgram {
   }
 }
 
-function sourceOf({ source }: Config): KubernetesSource {
+function sourceOf({ serviceProxyName: proxyName, source }: Config): KubernetesSource {
   if (source.kind !== 'kubernetes') throw new Error('there is no API server');
   const { burst, contentTypes, kubeconfigPath, masterUrl, qps } = source;
   const access = { kubeconfigPath, masterUrl, contentTypes, qps, burst, environment: {} };
-  return new KubernetesSource({ ...access, userAgent: 'simulated', nodeName });
+  return new KubernetesSource({ ...access, userAgent: 'simulated', nodeName, proxyName });
 }

@@ -17,6 +17,10 @@ const ageName = 'fairlead.io/max-connection-age';
 export const probedService = 3;
 export const noPodAddress = '192.0.2.50';
 
+/** The second proxy of some nodes, which gets two Services by a label: one never changes. */
+export const neighbourName = 'blue';
+const ofNeighbour: readonly string[] = ['steady-1', 's9'];
+
 /** A way to a Service that never changes, and the endpoints that may answer. */
 export interface SteadyFlow {
   readonly from: 'pod' | 'node' | 'outside';
@@ -47,6 +51,8 @@ export class ObjectLife {
   readonly #slices = new Map<number, Set<string>>();
   /** The program has seen endpoints of the API servers since its start, so that all may go. */
   areServersKnown = false;
+  /** Some Services are for the second proxy. */
+  hasNeighbour = false;
 
   /** `detects`: some Services ask for what becomes of endpoints that do not answer. */
   constructor(store: FakeStore, random: Random, detects: boolean) {
@@ -62,7 +68,8 @@ export class ObjectLife {
     this.#store.apply(apiService);
     this.settle();
     for (let n = 0; n < 3; n += 1) {
-      this.#store.apply(steadyService(n, this.#detects && n === 0 ? detection('eject') : {}));
+      const annotations = this.#detects && n === 0 ? detection('eject') : {};
+      this.#store.apply(this.#labelled(steadyService(n, annotations)));
       for (const family of ['IPv4', 'IPv6'] as const) this.#store.apply(steadySlice(n, family));
     }
     if (this.#detects) {
@@ -219,7 +226,14 @@ export class ObjectLife {
   #service(n: number): Raw {
     const random = this.#random;
     const mode = this.#detects && random.pick(['eject', 'observe', undefined] as const);
-    return randomService(n, random, mode ? detection(mode) : {});
+    return this.#labelled(randomService(n, random, mode ? detection(mode) : {}));
+  }
+
+  #labelled({ metadata, ...service }: Raw): Raw {
+    const own = metadata as { readonly name: string };
+    const isOther = this.hasNeighbour && ofNeighbour.includes(own.name);
+    const labels = isOther ? { 'service.kubernetes.io/service-proxy-name': neighbourName } : {};
+    return { ...service, metadata: { ...own, labels } };
   }
 
   #editSlice(n: number): void {

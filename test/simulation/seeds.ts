@@ -17,7 +17,7 @@ export const keptSeeds: readonly [KeptSeed, ...KeptSeed[]] = [
   { mode: 'nftables', seed: 23, hours: '0.4' },
   { mode: 'iptables', seed: 2, hours: '0.5' },
   { mode: 'iptables', seed: 1, hours: '0.2' },
-  { mode: 'ipvs', seed: 1, hours: '0.2' },
+  { mode: 'ipvs', seed: 210416073, hours: '0.1' },
   { mode: 'ipvs', seed: 2, hours: '0.5' },
   { mode: 'userspace', seed: 2, hours: '0.5' },
 ];

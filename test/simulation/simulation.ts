@@ -13,6 +13,7 @@ import type { ModeName } from '../../src/modes/mode.ts';
 import { resources } from '../../src/state/change.ts';
 import { Random } from '../chaos/random.ts';
 import { FakeApiServer } from '../fake/api-server.ts';
+import type { Raw } from '../fake/api-server-store.ts';
 import { disturbances } from '../fake/api-server-watch.ts';
 import { areTranslated, endpointsAtConnectTime } from '../fake/connect-time.ts';
 import { FakeConntrack } from '../fake/conntrack.ts';
@@ -23,12 +24,13 @@ import { Clients } from './clients.ts';
 import { difference, gaugesIn, linesOf, words } from './comparison.ts';
 import { Growth } from './growth.ts';
 import { Illness } from './illness.ts';
-import { Machine, NamespaceLock } from './machine.ts';
+import { configuration, Machine, NamespaceLock } from './machine.ts';
 import { FakeNetwork } from './network.ts';
 import { NodeProgram } from './node-program.ts';
 import {
   clusterAddresses,
   clusterIPsOfAll,
+  neighbourName,
   noPodAddress,
   ObjectLife,
   probedService,
@@ -52,6 +54,7 @@ type Check =
   | 'as a fresh program'
   | 'recompute law'
   | 'connections'
+  | 'bytes'
   | 'node shutdown'
   | 'answers'
   | 'promptness'
@@ -82,6 +85,8 @@ const repairedMs = 2000;
 const meddledMs = 70_000;
 /** A start becomes the owner of its tables, and makes and deletes what shows what kernels have. */
 const startWritesMost = 16;
+/** Connections that have ended are counted within this time. */
+const countedMs = 2000;
 /**
  * In each family one of the mode's sync, of what follows it, and of failure detection; the takeover
  * and its signs; limits and the fast path.
@@ -102,26 +107,10 @@ const fullAfter = 5;
 const stopMs = 10_000;
 
 const faults = [
-  'watches',
-  'requests',
-  'refused',
-  'silent',
-  'frozen',
-  'reset',
-  'compacted',
-  'older replica',
-  'set back',
-  'kernel refuses',
-  'kernel refuses one',
-  'kernel answer lost',
-  'dumps interrupted',
-  'kernel watches end',
-  'tracking interrupted',
-  'tracking refuses',
-  'flush',
-  'slow kernel',
-  'kill',
-  'endpoint ill',
+  ...['watches', 'requests', 'refused', 'silent', 'frozen', 'reset', 'compacted', 'older replica'],
+  ...['set back', 'kernel refuses', 'kernel refuses one', 'kernel answer lost'],
+  ...['dumps interrupted', 'kernel watches end', 'tracking interrupted', 'tracking refuses'],
+  ...['flush', 'slow kernel', 'kill', 'endpoint ill'],
 ] as const;
 export type FaultName = (typeof faults)[number];
 /** After these, batches may be refused. */
@@ -165,6 +154,8 @@ export class Simulation {
   /** How often each check was made. */
   readonly checks = new Map<Check, number>();
   #program: NodeProgram;
+  /** The second proxy of the node, in some seeds. */
+  #neighbours: readonly NodeProgram[] = [];
   #port = 1;
   /** At its end, collections are measured. */
   readonly #measures: boolean;
@@ -209,6 +200,7 @@ export class Simulation {
       isShort: () => this.#machine.shortage === 'descriptors',
     });
     this.#life = new ObjectLife(this.#server.store, this.#random, this.#detects);
+    this.#life.hasNeighbour = seed % 5 === 3;
     this.#life.begin();
     this.#clients = new Clients(this.#kernel, this.#life, this.#random);
     // Before Linux 6.9, any program can delete our table.
@@ -226,6 +218,7 @@ export class Simulation {
       subject: this.#subject(),
     });
     this.#program = this.#made(this.#kernel);
+    if (this.#life.hasNeighbour) this.#neighbours = [this.#madeNeighbour(this.#kernel)];
   }
 
   get #servers(): readonly FakeApiServer[] {
@@ -263,7 +256,7 @@ export class Simulation {
 
   /** Rejects with a Finding. */
   async run(virtualMs: number): Promise<void> {
-    await this.#within(this.#program.start(), 'the start');
+    for (const one of this.#running) await this.#within(one.start(), 'the start');
     await this.#calm();
     this.#isSteady = true;
     while (this.#time.nowMs < virtualMs) {
@@ -273,19 +266,30 @@ export class Simulation {
       await this.#calm();
     }
     if (this.#measures) await this.#growth();
-    this.#program.kill();
+    for (const one of this.#running) one.kill();
   }
 
-  #made(kernel: FakeKernel, lock: 'taken' | 'ignored' = 'taken'): NodeProgram {
+  get #running(): readonly NodeProgram[] {
+    return [this.#program, ...this.#neighbours];
+  }
+
+  #madeNeighbour(kernel: FakeKernel): NodeProgram {
+    const config = configuration('nftables', { serviceProxyName: neighbourName });
+    return this.#made(kernel, 'taken', config);
+  }
+
+  #made(kernel: FakeKernel, lock: 'taken' | 'ignored' = 'taken', config?: Raw): NodeProgram {
     this.#port += 1;
     this.counts.starts += 1;
-    const isSubject = kernel === this.#kernel;
+    const isHere = kernel === this.#kernel;
+    const isSubject = isHere && config === undefined;
     return new NodeProgram({
       time: this.#time,
       random: this.#random,
       kernel,
-      conntrack: isSubject ? this.#clients.conntrack : new FakeConntrack(),
+      conntrack: isHere ? this.#clients.conntrack : new FakeConntrack(),
       machine: this.#machine,
+      config,
       connect: this.#illness.connect,
       lock: isSubject && this.#world.isMoving ? lock : 'none',
       port: this.#port,
@@ -303,7 +307,7 @@ export class Simulation {
       log: (line) => {
         // Names of probes have the id of this process.
         const same = line.replaceAll(`-${process.pid}`, '-pid');
-        this.#log(`${isSubject ? '' : 'fresh: '}${same}`);
+        this.#log(`${isSubject ? '' : 'other: '}${same}`);
         const isBlame = line.includes('Kernel rejected Service port');
         this.#isAside ||= isSubject && isBlame;
         this.#note('nothing is blamed', !isBlame || this.#mayBlame, () => line);
@@ -620,6 +624,7 @@ export class Simulation {
     const { mode } = this.#machine.config;
     const stale = this.#clients.stale(mode !== 'ipvs' && mode !== 'userspace');
     this.#check('connections', stale.length === 0, () => `they stay: ${stale.join('; ')}`);
+    await this.#counted();
     this.#shutDown();
     if (this.#detects) await this.#detect();
     await this.#compare();
@@ -658,6 +663,25 @@ export class Simulation {
     // What is remembered of Services is bounded in bytes (serve/ask/recent.ts).
     const found = growth.growing(passing / 2).filter((words) => !/",\["\[\d+,/.test(words));
     this.#check('collections', found.length === 0, () => `they grow: ${found.join('\n')}`);
+  }
+
+  /** Connections that end are counted, once each. */
+  async #counted(): Promise<void> {
+    const counted = async (): Promise<number> => {
+      let sum = 0;
+      for (const program of this.#running) {
+        const { body } = await this.#asked('/metrics', program);
+        for (const [, n] of body.matchAll(/^fairlead_zone_bytes.* (\d+)$/gm)) sum += Number(n);
+      }
+      return sum;
+    };
+    const before = await counted();
+    const ended = this.#clients.end().filter((one) => this.#life.endpointsOf(one) !== undefined);
+    await this.#pass(countedMs);
+    const bytes = (await counted()) - before;
+    const { serviceBytes, serviceLimits } = this.#machine.config;
+    const isRight = bytes === 3 * ended.length || !serviceBytes || serviceLimits !== undefined;
+    this.#check('bytes', isRight, () => `${bytes} of ${ended.length} connections with three each`);
   }
 
   /** While the Node says that it shuts down, new connections go to others, and probes learn it. */
@@ -732,10 +756,13 @@ export class Simulation {
     const before = this.#kernel.ruleset() + this.#kernel.ipvs.text();
     await this.#end('kill');
     await this.#begin();
+    for (const one of this.#neighbours) this.#leave(one);
+    this.#neighbours = this.#neighbours.map(() => this.#madeNeighbour(this.#kernel));
+    for (const one of this.#neighbours) await this.#within(one.start(), 'the start');
     await this.#pass(60_000);
     const written = this.#writes - writes;
     // A table that counts is made again: what it has counted for another process is not known.
-    const isFew = this.#detects || written <= startWritesMost;
+    const isFew = this.#detects || written <= startWritesMost * this.#running.length;
     this.#check('quiet', isFew, () => `a start wrote ${written} times`);
     const after = this.#kernel.ruleset() + this.#kernel.ipvs.text();
     const changed = difference(after.split('\n'), before.split('\n'));
@@ -800,14 +827,17 @@ export class Simulation {
     kernel.bpf.now = this.#kernel.bpf.now;
     this.#machine.connect(kernel);
     const fresh = this.#made(kernel);
-    await this.#within(fresh.start(), 'the start');
-    for (let i = 0; i < 100 && !fresh.upToDate; i += 1) await this.#pass(500);
+    const all = [fresh, ...this.#neighbours.map(() => this.#madeNeighbour(kernel))];
+    for (const one of all) await this.#within(one.start(), 'the start');
+    for (let i = 0; i < 100 && all.some((one) => !one.upToDate); i += 1) await this.#pass(500);
     await this.#pass(30_000);
     const said = difference(await this.#said(this.#program), await this.#said(fresh));
     const expected = linesOf(kernel, fresh.sockets);
     const differences = difference(linesOf(this.#kernel, this.#program.sockets), expected);
-    fresh.kill();
-    this.#network.kill(String(this.#port));
+    for (const one of all) {
+      one.kill();
+      this.#network.kill(String(one.port));
+    }
     this.#check('as a fresh program', differences.length === 0, () => {
       return `the kernel differs from a fresh one:\n${differences.slice(0, 30).join('\n')}`;
     });
@@ -929,10 +959,11 @@ export class Simulation {
     this.counts.events = this.#time.happened;
     this.#hasServed ||= this.#program.upToDate;
     if (this.#finding !== undefined) throw this.#finding;
-    const { edge, ended, mayEnd } = this.#program;
-    this.#check('program runs', ended === undefined || mayEnd || edge.isDead, () => {
-      return `the program ended: ${ended instanceof Error ? ended.stack : ended}`;
-    });
+    for (const { edge, ended, mayEnd } of this.#running) {
+      this.#check('program runs', ended === undefined || mayEnd || edge.isDead, () => {
+        return `the program ended: ${ended instanceof Error ? ended.stack : ended}`;
+      });
+    }
   }
 
   #check(check: Check, isRight: boolean, found: () => string): void {

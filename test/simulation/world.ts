@@ -14,30 +14,11 @@ import type { ObjectLife } from './objects.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
 const events = [
-  'address',
-  'addresses unwatched',
-  'family off',
-  'family on',
-  'wall clock',
-  'configuration',
-  'invalid configuration',
-  'stop',
-  'handover',
-  'second process',
-  'two processes',
-  'lingering process',
-  'descriptors short',
-  'memory short',
-  'large Service',
-  'stands still',
-  'kernel forbids',
-  'kernel refuses an op',
-  'foreign change',
-  'rival',
-  'device',
-  'strange events',
-  'disturbed start',
-  'changes while it reads',
+  ...['address', 'addresses unwatched', 'family off', 'family on', 'wall clock', 'configuration'],
+  ...['invalid configuration', 'stop', 'handover', 'second process', 'two processes'],
+  ...['lingering process', 'descriptors short', 'memory short', 'large Service', 'stands still'],
+  ...['kernel forbids', 'kernel refuses an op', 'foreign change', 'rival', 'device'],
+  ...['strange events', 'disturbed start', 'changes while it reads'],
 ] as const;
 export type WorldEvent = (typeof events)[number];
 
