@@ -191,12 +191,7 @@ function inIpvs(compared: Compared): Odds | undefined {
   const taking = own.frontendAt(flow);
   if (taking === undefined) return unclaimedWhereBound(compared);
   const { forwarding, frontend } = taking;
-  // The node comes from the address, since it has it.
-  const fromThere = { ...flow, saddr: flow.daddr };
-  const isByAddress =
-    flow.iif === undefined && !isLetIn(taking, flow) && isLetIn(taking, fromThere);
-  if (isByAddress) note('Source ranges that hold the address itself');
-  let odds = answerOfOther(isByAddress ? { ...compared, flow: fromThere } : compared);
+  let odds = answerOfOther(compared, taking);
   if (odds === undefined) return undefined;
   const isLocal = isByClient(frontend.paths) && forwarding.local.length > 0;
   if (isLocal && !odds.has('drop')) {
@@ -229,7 +224,7 @@ function inUserspace(compared: Compared): Odds | undefined {
     return untouched;
   }
   const { forwarding, frontend } = taking;
-  let odds = answerOfOther(compared);
+  let odds = answerOfOther(compared, isBound ? taking : undefined);
   if (odds === undefined) return undefined;
   if (frontend.paths.pod.to === 'reject') {
     if (odds.has('drop')) note('Source ranges of load balancers without endpoints');
@@ -255,8 +250,19 @@ function inUserspace(compared: Compared): Odds | undefined {
   return masquerading(odds);
 }
 
-/** With the answer at the primary address, where only that one has node ports. */
-function answerOfOther({ flow, note, other }: Compared): Odds | undefined {
+/**
+ * With the answer at the primary address, where only that one has node ports. `bound`: what has the
+ * address on this node, which comes from it where only that is let in.
+ */
+function answerOfOther({ flow: asked, note, other }: Compared, bound?: Taking): Odds | undefined {
+  const fromThere = { ...asked, saddr: asked.daddr };
+  const isByAddress =
+    bound !== undefined &&
+    asked.iif === undefined &&
+    !isLetIn(bound, asked) &&
+    isLetIn(bound, fromThere);
+  if (isByAddress) note('Source ranges that hold the address itself');
+  const flow = isByAddress ? fromThere : asked;
   if (other.frontendAt(flow) !== undefined) return other.answer(flow);
   const primary = { ...flow, daddr: flow.daddr.includes(':') ? '2001:db8::1' : '192.0.2.1' };
   // Another Service may have the port at that address.

@@ -9,7 +9,7 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 85_951;
+const total = 85_965;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2732,
@@ -17,7 +17,7 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/balancing.md': 1825,
   'docs/configuration.md': 3020,
   'docs/connect-time.md': 1450,
-  'docs/differences.md': 2849,
+  'docs/differences.md': 2863,
   'docs/internals/kube-proxy-behaviour.md': 2837,
   'docs/kubectl-plugin.md': 1247,
   'docs/limits.md': 2844,
