@@ -9,7 +9,7 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 85_965;
+const total = 85_982;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2732,
@@ -20,7 +20,7 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/differences.md': 2863,
   'docs/internals/kube-proxy-behaviour.md': 2837,
   'docs/kubectl-plugin.md': 1247,
-  'docs/limits.md': 2844,
+  'docs/limits.md': 2861,
   'docs/logs.md': 3587,
   'docs/metrics.md': 2174,
   'docs/migrating.md': 1862,
