@@ -232,6 +232,7 @@ test('a range of ports needs no rules, stays through a restart, and may not fit'
   // A namespace has half of it.
   await start(objects, { room: { frontends: 3, endpoints: 8 } });
   expect(await asked(2)).toEqual(['pod-a']);
+  await stop();
   await lab.node.run(['nft', 'flush', 'ruleset']);
   expect(await asked(2)).not.toContain('pod-a');
 });
