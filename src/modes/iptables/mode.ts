@@ -4,12 +4,10 @@ import { NFPROTO } from '../../kernel/nft/constants.ts';
 import type { MissingFeature } from '../../kernel/nft/probe.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
 import { atOneGeneration } from '../../kernel/steady.ts';
-import { markIs } from '../../kernel/xt/matches/mark.ts';
 import {
   commentQuestion,
   missingExtensions,
   portQuestion,
-  question,
   stateQuestion,
 } from '../../kernel/xt/probe.ts';
 import { type Family, families } from '../../net/address.ts';
@@ -97,12 +95,7 @@ export function likeIptables(mode: ProxyMode): ProxyMode {
 
 /** What the kernel lacks for that; empty = nothing. */
 export function missingForFilter(kernel: Kernel): Promise<readonly MissingFeature[]> {
-  return missingExtensions(kernel, 'IPv4', [
-    commentQuestion,
-    stateQuestion,
-    question('iptables match mark', 'xt_mark', 'filter', { matches: [markIs(1)] }),
-    portQuestion('TCP'),
-  ]);
+  return missingExtensions(kernel, 'IPv4', [commentQuestion, stateQuestion, portQuestion('TCP')]);
 }
 
 function filterPlanner(config: ModeConfig): ModePlanner<IptablesTypes> {

@@ -66,11 +66,6 @@ export class Transaction {
     this.#countsTraffic = countsTraffic;
   }
 
-  /** Whether the chain is written or deleted. */
-  has(id: string): boolean {
-    return this.#contents.has(id) || this.#unused.has(id);
-  }
-
   addTable(table: XtTable): void {
     this.#tables.add(table);
   }

@@ -87,6 +87,24 @@ describe('the selection of the mode', () => {
     expect(await chosen('', { ...all, nftables: denied })).toBe('KernelError: x y: no (EPERM)');
   });
 
+  it('treats packets as mode iptables does if none is requested, where the kernel can', async () => {
+    const filters = ['match comment', 'match conntrack', 'match tcp'];
+    for (const what of [...filters, 'match recent', 'target DNAT']) {
+      const kernel = new FakeKernel();
+      kernel.missingExtensions.add(what.split(' ')[1]!);
+      const { mode, notAsIptables } = await selectMode('', kernel);
+      const isLacking = filters.includes(what);
+      expect([what, mode.name, mode.asIptables]).toEqual([
+        what,
+        'nftables',
+        !isLacking || undefined,
+      ]);
+      const feature = `iptables ${what} (ENOENT): load modules nft_compat and xt_`;
+      const reason = isLacking ? expect.stringContaining(`${lacks} ${feature}`) : undefined;
+      expect(notAsIptables).toEqual(reason);
+    }
+  });
+
   it('uses userspace on a kernel without netfilter, whatever is requested', async () => {
     for (const requested of ['', 'nftables', 'ipvs', 'iptables'] as const) {
       const { mode } = await selectMode(requested, withoutNetfilter(new FakeKernel()));
