@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { iptablesMode } from '../../../../src/modes/iptables/mode.ts';
+import { iptablesMode, likeIptables } from '../../../../src/modes/iptables/mode.ts';
+import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import type { Family } from '../../../../src/net/address.ts';
 import type { EndpointSlice, Service } from '../../../../src/state/types.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
@@ -99,6 +100,15 @@ describe('the output of iptables-save matches for', () => {
   it.for(Object.keys(stories))('story %s', async (name) => {
     const text = await played('IPv4', [stories[name]!('IPv4')]);
     await expect(await beyondFixed('IPv4', text)).toMatchFileSnapshot(`golden/${name}.save`);
+  });
+
+  it('a Service with a health-check node port if the mode is empty: table filter alone', async () => {
+    const kernel = new FakeKernel();
+    const empty = likeIptables(nftablesMode);
+    const mode = { ...empty, name: 'iptables', planner: empty.filterPlanner! } as const;
+    const stage = new Stage({ family: 'IPv4', localhostNodePorts: true }, kernel, mode);
+    await stage.play(stories['every-kind']!('IPv4'));
+    await expect(save(kernel, 'IPv4')).toMatchFileSnapshot('golden/filter-alone.save');
   });
 
   it('a Service in IPv6, which is as in IPv4', async () => {
