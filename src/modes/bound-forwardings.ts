@@ -7,7 +7,8 @@ import { concernedBy, RefusedAddresses } from './own-addresses.ts';
 /** What a planner does with the objects of a Forwarding in the present environment. */
 interface Claims {
   release(forwarding: Forwarding): void;
-  claim(forwarding: Forwarding): void;
+  /** `previous`: what it takes the place of. */
+  claim(forwarding: Forwarding, previous?: Forwarding): void;
 }
 
 export class BoundForwardings {
@@ -25,16 +26,14 @@ export class BoundForwardings {
     next: Forwarding | undefined,
     environment: Environment,
   ): void {
-    if (previous !== undefined) {
+    if (next !== undefined) {
+      this.#claims.claim(next, previous);
+      this.resume(next, environment);
+    } else if (previous !== undefined) {
       this.#claims.release(previous);
       this.#claimed.delete(previous.key);
+      this.#refused.forget(previous);
     }
-    if (next === undefined) {
-      this.#refused.forget(previous!);
-      return;
-    }
-    this.#claims.claim(next);
-    this.resume(next, environment);
   }
 
   /** A Forwarding that is in force already. */

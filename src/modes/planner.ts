@@ -121,8 +121,8 @@ export class ModePlanner<T extends Types> {
       this.#backend,
       options.batchBytesMax === undefined ? frontendBytes : 0,
     );
-    const release = (forwarding: Forwarding): void => void this.#release(forwarding);
-    const claim = (forwarding: Forwarding): void => this.#claim(forwarding);
+    const release = (one: Forwarding): void => this.#end(one);
+    const claim = (next: Forwarding, previous?: Forwarding): void => this.#claim(next, previous);
     if (options.bindsAddresses === true) this.#bound = new BoundForwardings({ release, claim });
   }
 
@@ -159,12 +159,13 @@ export class ModePlanner<T extends Types> {
   change(previous: Forwarding | undefined, next: Forwarding | undefined): void {
     if (this.#last.state === 'refused') throw new Error('change planned upon a refused batch');
     if (this.#next.isRepair) throw new Error('change planned before a repair was taken');
-    if (this.#bound !== undefined) {
-      this.#bound.change(previous, next, this.#environment);
-      return;
-    }
-    if (next !== undefined) this.#claim(next, previous);
-    else if (previous !== undefined) this.#next.bytes += this.#release(previous);
+    if (this.#bound !== undefined) this.#bound.change(previous, next, this.#environment);
+    else if (next !== undefined) this.#claim(next, previous);
+    else if (previous !== undefined) this.#end(previous);
+  }
+
+  #end(forwarding: Forwarding): void {
+    this.#next.bytes += this.#release(forwarding);
   }
 
   /** Returns what its frontends cost in a batch, in bytes of ops. */

@@ -1,11 +1,15 @@
 /** A planner refuses calls that would build on what is not in force. */
 import { beforeEach, describe, expect, it } from 'vitest';
+import { iptablesMode } from '../../../src/modes/iptables/mode.ts';
+import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import type { Planner } from '../../../src/modes/planner.ts';
 import { noPause } from '../../../src/time/pacer.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { ready, resolveOne, service, slice } from '../state/build.ts';
 import { config } from './config.ts';
+import { all, clusterIP, few, forwarding, guarded, pool } from './nftables/forwardings.ts';
+import { Rig } from './nftables/rig.ts';
 
 const web = resolveOne(service(), [slice({ '10.244.1.1': ready, '10.244.1.2': ready })]);
 const grown = resolveOne(service(), [slice({ '10.244.1.1': ready, '10.244.1.3': ready })]);
@@ -92,3 +96,34 @@ describe('a planner', () => {
     expect(await planner.miscounts?.(kernel)).toEqual([]);
   });
 });
+
+it.each([iptablesMode(), ipvsMode, nftablesMode])(
+  'a planner of mode $name says about how many bytes a batch will have that creates or deletes Services',
+  async (mode) => {
+    const hosts = Array.from({ length: 10 }, (_, i) => i + 1);
+    const named = (name: (i: number) => ReturnType<typeof forwarding>) => all(...hosts.map(name));
+    const at = (i: number) => ({ frontends: [clusterIP(`10.96.0.${i}`)] });
+    for (const [wanted, most] of [
+      [named((i) => forwarding(`s${i}`, pool(1), at(i))), 3],
+      [named((i) => forwarding(`s${i}`, pool(...hosts), at(i))), 2.5],
+      [named((i) => few(`s${i}`, i, `192.0.2.${i}/32`)), 5],
+      [named((i) => guarded(`s${i}`, i, `192.0.2.${i}/32`)), 5],
+    ] as const) {
+      const environment = { serviceCIDRs: [], nodePortAddresses: [] };
+      const rig = new Rig(config, environment, new FakeKernel(), mode);
+      await rig.start(new Map());
+      const ratio = (next: typeof wanted): number => {
+        rig.plan(next);
+        const { pendingBytes } = rig.planner;
+        const batch = rig.planner.take()!;
+        const result = rig.kernel.applyNow(batch.ops);
+        if (result.kind === 'applied') batch.committed(result);
+        return pendingBytes / batch.ops.length;
+      };
+      const created = ratio(wanted);
+      expect(created).toBeGreaterThan(0.9);
+      expect(created).toBeLessThan(most);
+      expect(ratio(new Map())).toBeGreaterThan(1);
+    }
+  },
+);
