@@ -48,8 +48,7 @@ export class Changes {
     this.#handover = handover;
     const { longestRestMs, minSyncPeriodMs } = settings;
     this.#minSyncPeriodMs = minSyncPeriodMs;
-    const isPaced = minSyncPeriodMs === 0 && longestRestMs > 0;
-    if (isPaced) this.#pace = new Pace({ clock, longestRestMs });
+    if (minSyncPeriodMs === 0) this.#pace = new Pace({ clock, longestRestMs });
   }
 
   /** `damagedMs`: how long what others have changed has waited for its repair. */
