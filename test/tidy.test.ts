@@ -214,11 +214,11 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/service-bytes': 239,
   'src/source': 8667,
   'src/state': 6609,
-  'src/sync': 4725,
+  'src/sync': 4724,
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 119_259,
+  test: 119_451,
 };
 
 describe('budgets', () => {
