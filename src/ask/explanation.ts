@@ -35,8 +35,8 @@ const explained = {
     }),
   ),
   outcome: field(
-    oneOf('endpoint', 'rejected', 'dropped', 'nobody'),
-    '`nobody`: no Service has the address and port.',
+    oneOf('endpoint', 'rejected', 'dropped', 'routed', 'nobody'),
+    '`routed`: no rule concerns the packet, which goes where the node routes it. `nobody`: no Service has the address and port.',
   ),
   summary: field(text, 'Outcome and cause in a sentence.'),
   warnings: field(list(text), 'Why the outcome may differ.'),

@@ -18,6 +18,8 @@ export interface Destination {
   readonly frontend: Frontend;
   /** Where the packet is sent: of a node port, an address of the node. */
   readonly address: Address;
+  /** The node has the address, so that packets of its own come in through loopback. */
+  readonly isOwn: boolean;
 }
 
 /** The steps of a mode, in the order in which a packet takes them. */
@@ -35,7 +37,8 @@ export type PathObjects = { readonly [D in PathStep]?: string | undefined };
 
 /** Where a packet ends, and how it is translated. */
 export interface PacketPath {
-  readonly end: 'endpoint' | 'rejected' | 'dropped';
+  /** `routed`: without endpoints, no rule refuses it. */
+  readonly end: 'endpoint' | 'rejected' | 'dropped' | 'routed';
   /** The pool from which the endpoint is taken, if one is. */
   readonly pool: PoolName;
   readonly isMasqueraded: boolean;

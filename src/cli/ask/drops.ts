@@ -163,7 +163,7 @@ function foundOf(
 ): FoundDrop {
   const { address, because, interface: name, outcome, port, protocol } = drop;
   const { outcome: own = 'endpoint', service, summary = '', warnings = [] } = explained ?? {};
-  const isRefused = own !== 'endpoint';
+  const isRefused = own !== 'endpoint' && own !== 'routed';
   const isOurs = drop.isOurs ?? (isRefused && outcome === 'unknown');
   const isByRule = outcome === 'dropped' || outcome === 'rejected';
   const unseen = warnings[0] ?? 'It did not get through; a second packet would show where.';

@@ -17,7 +17,13 @@ export const describer: PathDescriber = {
   endpointHook: NF_INET.FORWARD,
   describe(config, to, client) {
     const path = packetPathOf(config, to, client);
-    return { ...path, objects: objectsOf(to.forwarding, to.frontend, path) };
+    const { refusal, ...objects } = objectsOf(to.forwarding, to.frontend, path);
+    // OUTPUT does not lead to KUBE-EXTERNAL-SERVICES, as in kube-proxy; INPUT does.
+    const isOutgoing = client === 'node' && !to.isOwn;
+    if (path.end !== 'endpoint' && isOutgoing && to.frontend.kind !== 'clusterIP') {
+      return { ...path, end: 'routed', objects };
+    }
+    return { ...path, objects: { ...objects, refusal } };
   },
   // No rule of this mode concerns addresses without an owner.
   unclaimed: () => undefined,

@@ -15,7 +15,8 @@ afterEach(() => app.stop());
 /** What becomes of a packet, as the answer has it. */
 function promised({ endpoints, outcome, steps }: Explanation) {
   const fate = steps.map(({ text }) => /^The packet is (rejected|dropped)/.exec(text)?.[1]);
-  const end = outcome === 'nobody' ? fate.find((one) => one !== undefined) : outcome;
+  const isLeft = outcome === 'nobody' || outcome === 'routed';
+  const end = isLeft ? fate.find((one) => one !== undefined) : outcome;
   const isMasqueraded = steps.some(({ text }) => text.startsWith('It is masqueraded'));
   return { end: end ?? 'as it is', isMasqueraded, isExpected: endpoints.length > 0 };
 }
@@ -115,9 +116,7 @@ describe.each(modes)('an explanation in mode %s', (mode) => {
         for (const from of ['pod', 'node', 'outside']) {
           const port = to === '192.168.7.7' ? 30080 : isRange ? 88 : 80;
           const { body } = await asked(app, 'explain', `?to=${to}:${port}&from=${from}`);
-          // As in kube-proxy, no rule of mode iptables refuses what the node sends to outside.
-          const isLeft = mode === 'iptables' && from === 'node' && body.outcome !== 'endpoint';
-          if (!isLeft) expect(promised(body), `${to} ${from}`).toEqual(met(body));
+          expect(promised(body), `${to} ${from}`).toEqual(met(body));
           for (const { object } of body.steps) if (object !== undefined) objects.add(object);
         }
       }

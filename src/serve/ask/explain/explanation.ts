@@ -35,7 +35,7 @@ import { portsText } from '../service-names.ts';
 import { readClient } from './client.ts';
 import { describeHolder, type ExplainInput, targetText } from './input.ts';
 import { nodeWarningsOf, obstaclesOf, unroutable } from './obstacles.ts';
-import { type Answer, pathOf } from './path.ts';
+import { type Answer, pathOf, untouched } from './path.ts';
 import { externalTargets, type Question, readQuestion, type Target } from './question.ts';
 import { classifyAddress, type Holder, holderAt, type SearchResult, searchBoth } from './search.ts';
 import { seenOf } from './selection.ts';
@@ -261,7 +261,7 @@ async function withoutHolder(
   );
   const fate =
     unclaimed === undefined
-      ? { text: 'This proxy does nothing with the packet: it goes where the node routes it.' }
+      ? { text: untouched }
       : { text: `The packet is ${unclaimed.end}.`, object: unclaimed.object };
   return {
     outcome: 'nobody',

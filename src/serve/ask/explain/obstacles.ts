@@ -15,7 +15,7 @@ import type { Obstacle } from '../foreign-rules/foreign-rules.ts';
 import { bothFamilies } from '../foreign-rules/reading.ts';
 import { unroutedText } from '../unrouted.ts';
 import { type ExplainInput, targetText } from './input.ts';
-import type { Holder } from './search.ts';
+import { destinationOf, type Holder } from './search.ts';
 
 /** Warnings, each a sentence. Checks that cannot be made are left out. */
 export async function nodeWarningsOf(
@@ -60,13 +60,14 @@ function forwarding({ agent: { host }, sync }: ExplainInput): string[] {
 
 /** Rules of other programs that stop the packets of this client for certain. */
 export async function obstaclesOf(
-  { agent, client, describer, engine, setting, target }: ExplainInput,
+  input: ExplainInput,
   holder: Holder | undefined,
 ): Promise<readonly Obstacle[]> {
+  const { agent, client, describer, engine, setting } = input;
   const { foreignRules } = agent;
   await foreignRules.refresh();
   if (holder === undefined) return [];
-  const to = { ...holder, address: target.address };
+  const to = destinationOf(input, holder);
   const { isMasqueraded } = describer.describe(setting.config, to, client.kind);
   const isOfNode = client.kind === 'node';
   return foreignRules

@@ -9,7 +9,7 @@ import { sameBytes } from '../../../net/bytes.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import { type Forwarding, serviceKey } from '../../../state/types.ts';
 import { describeHolder, type ExplainInput, targetText } from './input.ts';
-import type { Holder } from './search.ts';
+import { destinationOf, type Holder } from './search.ts';
 import { selectionOf, whyNoEndpoint } from './selection.ts';
 
 type Step = Explanation['steps'][number];
@@ -18,6 +18,9 @@ export type Answer = Pick<Explanation, 'outcome' | 'summary' | 'steps' | 'endpoi
 
 /** The most endpoints that the answer lists. */
 const listedMax = 500;
+/** What becomes of a packet that no rule concerns. */
+export const untouched =
+  'This proxy does nothing with the packet: it goes where the node routes it.';
 /** The most endpoints that a step names. */
 const namedMax = 4;
 
@@ -27,12 +30,8 @@ export async function pathOf(
   seen: Seen | undefined,
 ): Promise<Answer> {
   const { forwarding, frontend } = holder;
-  const { client, describer, setting, target } = input;
-  const way = describer.describe(
-    setting.config,
-    { ...holder, address: target.address },
-    client.kind,
-  );
+  const { client, describer, setting } = input;
+  const way = describer.describe(setting.config, destinationOf(input, holder), client.kind);
   const subject = `${targetText(input)} is ${describeHolder(forwarding, frontend)}`;
   const steps: Step[] = [{ text: `${subject}.`, object: way.objects.frontend }];
   const admission = admissionOf(input, holder);
@@ -42,7 +41,8 @@ export async function pathOf(
   }
   if (way.end !== 'endpoint') {
     const because = refusalOf(input, holder, seen);
-    const text = `The packet is ${way.end}. ${because}`;
+    const fate = way.end === 'routed' ? untouched : `The packet is ${way.end}.`;
+    const text = `${fate} ${because}`;
     steps.push({ text, object: way.objects.refusal });
     return { outcome: way.end, ...end(subject, text, steps) };
   }

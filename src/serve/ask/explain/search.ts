@@ -1,4 +1,5 @@
 /** Finds the frontend at an address and port, and similar frontends. */
+import type { Destination } from '../../../modes/packet-path.ts';
 import { type Address, isLoopback } from '../../../net/address.ts';
 import { EndpointList } from '../../../net/endpoint-list.ts';
 import type { Protocol } from '../../../net/protocol.ts';
@@ -109,6 +110,14 @@ function isAt(frontend: Frontend, { key }: Address): boolean {
 
 function protocolOf({ servicePort }: Forwarding): Protocol {
   return servicePort.protocol;
+}
+
+/** The frontend as the destination of the packet. */
+export function destinationOf(
+  { engine, setting, target: { address } }: ExplainInput,
+  holder: Holder,
+): Destination {
+  return { ...holder, address, isOwn: classifyAddress(setting, engine.context, address).isOwn };
 }
 
 /** Whether it is an address of this node, and whether it accepts node ports. */
