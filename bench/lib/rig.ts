@@ -53,6 +53,8 @@ export interface RigLimits {
 }
 
 const unlimited: RigLimits = { limits: noLimits, factor: 1 };
+/** What `least-connections` knows of endpoints: it asks for as many slots as it may. */
+const noConnections = () => new Map();
 
 export class Rig {
   readonly state = new ClusterState();
@@ -112,7 +114,14 @@ export class Rig {
     const { state } = this;
     const shares = new NamespaceShares({ limits, factor, after: systemClock.after, state });
     this.#shares = shares;
-    const context = { zone: '', nodeAddresses: [], externalIPsEnabled: true, limits, shares };
+    const context = {
+      zone: '',
+      nodeAddresses: [],
+      externalIPsEnabled: true,
+      limits,
+      shares,
+      open: noConnections,
+    };
     this.#loop = new SyncLoop({
       owners: new FrontendOwners(),
       state: this.state,

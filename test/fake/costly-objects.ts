@@ -61,12 +61,12 @@ export const costliest: Readonly<Record<string, Partial<Shape>>> = {
   },
   'weights or `least-connections` of two endpoints': {
     ...{ ...dual, ports: 2, externalIPs: 7, hasNodePorts: true, endpoints: 2, isLocal: true },
-    hasWeights: true,
+    balance: 'least-connections',
   },
   '`maglev` of two endpoints': { ...dual, hasNodePorts: true, endpoints: 2, balance: 'maglev' },
   '`round-robin` at many addresses': {
-    ...{ ...dual, ports: 30, externalIPs: 30, loadBalancerIPs: 15, hasNodePorts: true },
-    ...{ endpoints: 3, isLocal: true, balance: 'round-robin' },
+    ...{ ...dual, ports: 50, externalIPs: 60, loadBalancerIPs: 40, hasNodePorts: true },
+    ...{ endpoints: 3, isLocal: true, hasRange: true, balance: 'round-robin', nameLength: 60 },
   },
   'session affinity of many ports': {
     ...{ ...dual, ports: 127, hasNodePorts: true, isLocal: true, hasAffinity: true },
