@@ -208,9 +208,9 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/fast-path': 575,
   'src/host': 2658,
   'src/kernel': 6594,
-  'src/modes': 14_336,
+  'src/modes': 14_345,
   'src/net': 1445,
-  'src/serve': 14_860,
+  'src/serve': 14_870,
   'src/service-bytes': 239,
   'src/source': 8667,
   'src/state': 6609,
@@ -218,7 +218,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 119_451,
+  test: 119_450,
 };
 
 describe('budgets', () => {
