@@ -233,10 +233,9 @@ export class FrontendOwners {
       compared += 1;
       if (compared % claimsAStep === 0) yield;
       const had = this.#claims.get(key);
-      const { address, kind } = claim.frontend;
-      const isNear = claim.near !== undefined || address === undefined;
+      const isNear = claim.near !== undefined || claim.frontend.address === undefined;
       const isOnly = had !== undefined && isOwn(had, service) && had.near === undefined;
-      if (isOnly && !isNear && had.frontend.kind === kind && isSameRange(had, claim)) {
+      if (isOnly && !isNear && isSameRange(had, claim)) {
         const range = this.#rangeWith(key, claim);
         only.push([had, claim, range]);
         if (range !== undefined) others.set(claim.frontend, within(range, claim));

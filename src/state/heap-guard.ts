@@ -157,10 +157,8 @@ export class HeapGuard {
 
   /** Whether a new object would make the namespace with most even larger. */
   #hasNoRoom(namespace: string, { service, before, after }: Step): boolean {
-    const growth = after - before;
-    if (growth <= 0 || this.#total + growth <= this.#bytesMax) return false;
-    if (before > 0 || this.#isKnown(service)) return false;
-    return (this.#bytes.get(namespace) ?? 0) + growth >= this.#mostBytes();
+    if (before > 0 || this.#total + after <= this.#bytesMax || this.#isKnown(service)) return false;
+    return (this.#bytes.get(namespace) ?? 0) + after >= this.#mostBytes();
   }
 
   #isKnown(service: string): boolean {

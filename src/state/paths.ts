@@ -111,7 +111,7 @@ export function isElsewhere({ pod, outside }: Paths): boolean {
   return !isRefusal(pod.to) && isRefusal(outside.to);
 }
 
-/** Whether clients of any kind get endpoints of the pool. */
-export function leadsTo({ pod, node, outside }: Paths, pool: PoolName): boolean {
-  return pod.to === pool || node.to === pool || outside.to === pool;
+/** Whether clients of any kind get endpoints of the pool. The node has that of pods. */
+export function leadsTo({ pod, outside }: Paths, pool: PoolName): boolean {
+  return pod.to === pool || outside.to === pool;
 }
