@@ -88,8 +88,9 @@ describe('turns of what costs much and what costs little', () => {
             groups.remove(chosen);
             waiting = waiting.filter((one) => one !== chosen);
           } else if (does === 'grow' && chosen !== undefined) {
-            const { group } = chosen;
+            const { cost: had, group } = chosen;
             groups.grow(chosen, cost);
+            expect(chosen.cost).toBe(had + cost);
             if (chosen.group !== group) {
               waiting = [...waiting.filter((one) => one !== chosen), chosen];
             }

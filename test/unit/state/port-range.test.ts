@@ -7,7 +7,7 @@ import { keysOf, noSockets } from '../../../src/state/node-sockets.ts';
 import { type ResolveContext, resolveInSteps } from '../../../src/state/resolve.ts';
 import { finish } from '../../../src/state/steps.ts';
 import type { Service } from '../../../src/state/types.ts';
-import { address, http, ready, service, slice, slicePort } from './build.ts';
+import { address, http, portsOf, ready, service, slice, slicePort } from './build.ts';
 import { Cluster, frontends } from './cluster.ts';
 
 const context: ResolveContext = { zone: '', nodeAddresses: [], externalIPsEnabled: true };
@@ -65,8 +65,10 @@ describe('the range of a port', () => {
     expect(refusals({ isFastPathOff: true })).toMatch('fast path');
     expect(refusals({ endings: { endAfterMs: 1 } })).toMatch('connections end');
     expect(refusals({ endings: { maxAgeMs: 1 } })).toMatch('connections end');
-    const elsewhere = slice({ '10.244.0.1': ready }, { ports: [slicePort('http', 8080)] });
-    expect(refusals({}, [elsewhere])).toMatch('targetPort is 8080');
+    const elsewhere = slice({ '10.244.0.2': ready }, { ports: [slicePort('http', 8080)] });
+    for (const slices of [[elsewhere], [toMedia, { ...elsewhere, key: 'ns/web-2' }]]) {
+      expect(refusals({}, slices)).toMatch('targetPort is 8080');
+    }
     const here = { name: 'mode x', balances: new Set<never>(), usesTables: false } as const;
     const { all, rangeRefusals } = resolved(service(base), [toMedia], {
       dealing: { ...here, refusesRanges: true },
@@ -217,6 +219,33 @@ describe('a range and the ports of other Services within it', () => {
     expect(steps).toEqual([0, 5, 0, 5, 5, 0]);
   });
 
+  it('are given back to a Service whose claims were being compared when the range went', () => {
+    const large = { ...older, createdMs: 3, ports: portsOf(300, {}, 5001) };
+    const owners = new FrontendOwners();
+    const set = (of: Service) => owners.set(of, resolved(of, []).forwardings);
+    finish(set(large));
+    finish(set(range));
+    const steps = set(large);
+    for (let step = 0; step < 6; step += 1) steps.next();
+    expect([...owners.release(range.key).affected]).not.toContain(large.key);
+    expect([...finish(steps).affected]).toContain(large.key);
+    const { forwardings } = finish(set(large));
+    expect(frontends(forwardings)).toEqual(resolved(large, []).all);
+  });
+
+  it('are all found by callers that share a pass, also what changes while it is under way', () => {
+    const singles = Array.from({ length: 250 }, (_, i) => single(`single-${i}`, i + 3, 5001 + i));
+    const owners = new FrontendOwners();
+    const set = (of: Service) => finish(owners.set(of, resolved(of, []).forwardings)).affected;
+    for (const one of singles) set(one);
+    const others = set({ ...range, portRange: { first: 5000, last: 5150 } })[Symbol.iterator]();
+    const found = new Set<string | undefined>();
+    while (!found.has(undefined)) found.add(others.next().value);
+    for (const one of set(range)) found.add(one);
+    for (const { key } of singles) expect(found).toContain(key);
+    expect(others.next().done).toBe(true);
+  });
+
   it('leave an address one range of a protocol: that of the older Service', () => {
     const other = service({
       name: 'other',
@@ -259,9 +288,15 @@ describe('what a range holds', () => {
       undefined,
     ]);
     expect(inForce.holder('UDP', { address: address(host), port: 5001 })).toBeUndefined();
+    const served = (port?: number): string => {
+      const of = inForce.at({ address: address(host), port, protocol: 'TCP' });
+      return `${of.service}:${of.port}`;
+    };
+    expect([undefined, 5001, 6000].map(served)).toEqual(['web:', 'web:http', ':']);
     const key = frontendKey({ address: address('10.96.0.9'), port: 5001 });
     expect(rangeOf(inForce.of('TCP'), key, 5001)).toBeUndefined();
     inForce.changed(one, undefined);
     expect(at(5001)).toBeUndefined();
+    expect(served()).toBe(':');
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
-import { address, ready, service, slice, takeChanged } from './build.ts';
+import { address, node, ready, readyLocal, service, slice, takeChanged } from './build.ts';
 
 /** A state that has taken these records in, and whose dirty Services have been worked off. */
 function settled(...records: (Service | EndpointSlice)[]): ClusterState {
@@ -35,6 +35,15 @@ describe('the dirty Services', () => {
     expect(takeChanged(state, 2)).toEqual(['ns/a', 'ns/e']);
     expect(takeChanged(state, 2)).toEqual([]);
   });
+});
+
+it('the first event of a node that does not shut down concerns no endpoint on it', () => {
+  const places = [{ node: 'node-a', zone: '' }];
+  const state = settled(service(), slice({ '10.0.0.1': readyLocal }, { places }));
+  state.apply({ kind: 'node', node: node() });
+  expect(takeChanged(state)).toEqual([]);
+  state.apply({ kind: 'node', node: node({ isShuttingDown: true }) });
+  expect(takeChanged(state)).toEqual(['ns/web']);
 });
 
 it('trigger times are bounded for a Service that is never processed', () => {
@@ -85,6 +94,7 @@ describe('a question about Services', () => {
     ['random', { balancing: { balance: undefined, slowStartMs: 1 } }, undefined, true],
     ['random', {}, undefined, false],
     ['maglev', {}, 7, false],
+    ['random', { balancing: { balance: 'maglev' } }, 7, false],
   ] as const)('is whether they ask for %s: %j, weight %s: %s', (balance, fields, weight, is) => {
     const state = settled(has(fields), slice({ '10.0.0.1': ready }, { weight }));
     state.touchBalanced(balance);

@@ -13,6 +13,8 @@ import {
   pathsOf,
   wayOf,
 } from '../../../src/state/paths.ts';
+import { packedPorts } from '../../../src/state/port-list.ts';
+import { finish } from '../../../src/state/steps.ts';
 import { topologyMode, whyIgnored } from '../../../src/state/topology.ts';
 import { forwardingKeys } from '../../../src/state/types.ts';
 import {
@@ -67,29 +69,42 @@ describe('the bytes of an object', () => {
   const type = 'LoadBalancer' as const;
   const fields = { type, externalIPs: ips(2), loadBalancerIPs: ['198.51.100.1'] };
   it.each([
-    ['a Service', bytesOfService(service()), 1300 + 18 + 60],
+    ['a Service', () => bytesOfService(service()), 1300 + 18 + 60],
     [
       'a Service with ten frontends and three other items',
-      bytesOfService(service({ ...fields, ports: portsOf(2), loadBalancerSourceRanges: ['::/0'] })),
+      () =>
+        bytesOfService(
+          service({ ...fields, ports: portsOf(2), loadBalancerSourceRanges: ['::/0'] }),
+        ),
       1300 + 18 + 6 * 60 + 9 * 300,
     ],
     [
       'a Service with more frontends than are counted',
-      bytesOfService(service({ externalIPs: ips(400) })),
+      () => bytesOfService(service({ externalIPs: ips(400) })),
       1300 + 18 + 401 * 60 + 311 * 300,
     ],
-    ['a slice', bytesOfSlice(slice({ '10.0.0.1': ready })), 600 + 24 + 60 + 4 + 40],
+    ['a slice', () => bytesOfSlice(slice({ '10.0.0.1': ready })), 600 + 24 + 60 + 4 + 40],
     [
       'a slice with zones and places',
-      bytesOfSlice(
-        slice({ '10.0.0.1': { ...ready, zones: ['a'] } }, { places: [{ node: 'n', zone: 'a' }] }),
-      ),
+      () =>
+        bytesOfSlice(
+          slice({ '10.0.0.1': { ...ready, zones: ['a'] } }, { places: [{ node: 'n', zone: 'a' }] }),
+        ),
       600 + 24 + 60 + 4 + 40 + 60 + 80,
     ],
-    ['another object', bytesOfUnserved({ key: 'a/b', because: '', addresses: [] }), 300 + 9],
-    ['none', bytesOfService(undefined) + bytesOfSlice(undefined) + bytesOfUnserved(undefined), 0],
+    [
+      'a slice with ports in columns',
+      () => bytesOfSlice(slice({}, { ports: finish(packedPorts(portsOf(9))) })),
+      600 + 24 + 9 * (8 + 2),
+    ],
+    ['another object', () => bytesOfUnserved({ key: 'a/b', because: '', addresses: [] }), 300 + 9],
+    [
+      'none',
+      () => bytesOfService(undefined) + bytesOfSlice(undefined) + bytesOfUnserved(undefined),
+      0,
+    ],
   ])('are those of its record and of what is made of it: %s', (_, bytes, expected) => {
-    expect(bytes).toBe(expected);
+    expect(bytes()).toBe(expected);
   });
 });
 
@@ -109,6 +124,30 @@ describe('the topology of endpoints', () => {
   ])('with flags %j is %s: %s', (flags, mode, why) => {
     expect(topologyMode(flags)).toBe(mode);
     expect(whyIgnored(Uint16Array.from(flags), 'a')).toBe(why);
+  });
+});
+
+describe('an endpoint that a pool does not use', () => {
+  const { local, nodeHinted, serving, terminating } = EndpointFlag;
+  const [there, drains] = [EndpointFlag.ready, serving | terminating];
+  const policy = { internal: 'Cluster', external: 'Local' } as const;
+  it.each([
+    [[there, 0], 'is not ready'],
+    [[there, drains], 'terminates'],
+    [[drains, terminating], 'terminates and serves no more'],
+    [
+      [there | nodeHinted | EndpointFlag.nodeHintedHere, there | nodeHinted],
+      'is hinted for other nodes',
+    ],
+  ])('of %j: the last one %s', (flags, why) => {
+    expect(whyNot(flags.at(-1)!, choose(flags, policy).cluster!, 'cluster', false)).toBe(why);
+  });
+
+  it.each([true, false])('may be on another node, or an unknown one: %s', (isNodeless) => {
+    const { cluster, local: own } = choose([there, there | local], policy);
+    expect(whyNot(there, cluster!, 'cluster', isNodeless)).toBeUndefined();
+    const where = isNodeless ? 'is on an unknown node: it has no nodeName' : 'is on another node';
+    expect(whyNot(there, own!, 'local', isNodeless)).toBe(where);
   });
 });
 
