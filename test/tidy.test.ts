@@ -213,12 +213,12 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/serve': 14_870,
   'src/service-bytes': 239,
   'src/source': 8667,
-  'src/state': 6609,
+  'src/state': 6606,
   'src/sync': 4724,
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 119_450,
+  test: 119_556,
 };
 
 describe('budgets', () => {
