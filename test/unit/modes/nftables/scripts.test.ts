@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Family } from '../../../../src/net/address.ts';
 import { asIPv4, beyond } from '../golden.ts';
-import { played, scriptOf, skeletonBatches, storyNames } from './scripts.ts';
+import { played, scriptOf, settings, skeletonBatches, storyNames } from './scripts.ts';
 
 /** Rules belong to their chain, elements to their set, all else is an object by itself. */
 const keyOf = (line: string): string =>
@@ -27,19 +27,23 @@ describe('the nft script matches for', () => {
     await expect(script).toMatchFileSnapshot('golden/fixed-ipv6.nft');
   });
 
-  it.for(storyNames.filter((name) => name !== 'counted'))('story %s', async (name) => {
+  it.for(storyNames.filter((name) => settings[name] === undefined))('story %s', async (name) => {
     const { batches } = await played(name, 'IPv4');
     const script = scriptOf(batches.slice(skeletonBatches));
     await expect(script).toMatchFileSnapshot(`golden/${name}.nft`);
   });
 
-  it('what is counted, beyond the same without counts', async () => {
-    const scripts = [false, true].map(async (counts) => {
-      const script = scriptOf((await played('counted', 'IPv4', counts)).batches);
+  it.for([
+    ['counted', {}],
+    // Node ports on loopback addresses are kube-proxy's default, and need more.
+    ['as-iptables', { localhostNodePorts: true }],
+  ] as const)('story %s, beyond the same without its settings', async ([name, without]) => {
+    const scripts = [without, settings[name]].map(async (options) => {
+      const script = scriptOf((await played(name, 'IPv4', options)).batches);
       return script.replaceAll(/-[0-9a-f]{32}\b/g, '-DIGEST');
     });
-    const [without, counted] = (await Promise.all(scripts)) as [string, string];
-    await expect(beyond(without, counted, keyOf)).toMatchFileSnapshot('golden/counted.nft');
+    const [usual, other] = (await Promise.all(scripts)) as [string, string];
+    await expect(beyond(usual, other, keyOf)).toMatchFileSnapshot(`golden/${name}.nft`);
   });
 
   it('a Service in IPv6, which is as in IPv4 but for digests', async () => {

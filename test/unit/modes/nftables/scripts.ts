@@ -5,7 +5,16 @@ import { FakeKernel } from '../../../fake/kernel.ts';
 import { scriptOf as printed } from '../../../print/script.ts';
 import { address, cidr, ready, readyLocal, service } from '../../state/build.ts';
 import type { Rig } from './rig.ts';
-import { at, block, endpoints, everyKind, everyProtocol, Stage } from './stage.ts';
+import {
+  at,
+  block,
+  endpoints,
+  everyKind,
+  everyProtocol,
+  maybeHere,
+  Stage,
+  type StageOptions,
+} from './stage.ts';
 
 class RecordingKernel extends FakeKernel {
   readonly batches: Uint8Array[] = [];
@@ -60,6 +69,9 @@ const stories = {
   protocols: async (stage, family) => {
     await stage.play(everyProtocol(family, both));
   },
+  'as-iptables': async (stage, family) => {
+    await stage.play([everyKind(family), endpoints(family, { ...both, [maybeHere]: ready })]);
+  },
   environment: async (stage, family) => {
     await stage.play();
     const serviceCIDRs = ['10.96.0.0/16', '10.100.0.0/16'].map((text) => cidr(block(family, text)));
@@ -82,6 +94,12 @@ const stories = {
 export type StoryName = keyof typeof stories;
 export const storyNames = Object.keys(stories) as StoryName[];
 
+/** Stories whose settings differ. */
+export const settings: Partial<Record<StoryName, Partial<StageOptions>>> = {
+  counted: { countsTraffic: true },
+  'as-iptables': { asIptables: true, localhostNodePorts: true },
+};
+
 /** A story that has been played. */
 export interface Played {
   /** The first makes the fixed objects. */
@@ -92,10 +110,10 @@ export interface Played {
 export async function played(
   name: StoryName,
   family: Family,
-  countsTraffic = name === 'counted',
+  options = settings[name],
 ): Promise<Played> {
   const kernel = new RecordingKernel();
-  const stage = new Stage({ family, countsTraffic }, kernel);
+  const stage = new Stage({ family, ...options }, kernel);
   await stories[name](stage, family);
   return { batches: kernel.batches, rig: stage.rig };
 }

@@ -24,6 +24,8 @@ export function block(family: Family, text: string): string {
 
 export const nodeAddress = '192.168.0.1';
 const secondAddress = '192.168.0.2';
+/** An endpoint whose slice does not say where it is: in a block of this node's pods. */
+export const maybeHere = '10.244.3.8';
 
 /** Who sends. */
 export const senders = {
@@ -33,7 +35,7 @@ export const senders = {
 } as const satisfies Record<string, { saddr: string; iif: string | undefined }>;
 export type Sender = keyof typeof senders;
 
-interface StageOptions {
+export interface StageOptions {
   readonly family: Family;
   readonly masqueradeAll?: boolean;
   readonly localhostNodePorts?: boolean;
@@ -114,6 +116,7 @@ export class Stage {
     const context = {
       zone: '',
       nodeAddresses: [address(at(this.#family, nodeAddress))],
+      podCIDRs: [cidr(block(this.#family, '10.244.3.0/24'))],
       externalIPsEnabled: true,
     };
     const wanted = services
