@@ -61,8 +61,8 @@ export class RuleCompiler {
       expressions[at[i]!] = endpoint[i]!;
       expressions[at[length + i]!] = endpoint[i]!;
     }
-    if (at.length === 2 * length) return;
-    for (let i = length; i < length + 2; i += 1) {
+    // None where ports are kept.
+    for (let i = length; i < at.length / 2; i += 1) {
       expressions[at[length + i]!] = endpoint[i]!;
       expressions[at[length + i + 2]!] = endpoint[i]!;
     }

@@ -182,7 +182,7 @@ export class Transaction {
 
   #writeRule({ owner, id, at, compiled, ...chain }: NewRule): void {
     const op = this.#writer.count;
-    const fields = { ...this.#in(chain), position: 0, echo: id === undefined ? 0 : 1, ...compiled };
+    const fields = { ...this.#in(chain), position: 0, echo: 1, ...compiled };
     this.#writer.write(at === 'head' ? 'xtRuleInsert' : 'xtRuleAdd', fields, owner);
     if (id !== undefined) this.#asked.set(op, id);
   }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
 import { iptablesMode, likeIptables } from '../../../../src/modes/iptables/mode.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import type { Family } from '../../../../src/net/address.ts';
@@ -109,6 +110,9 @@ describe('the output of iptables-save matches for', () => {
     const stage = new Stage({ family: 'IPv4', localhostNodePorts: true }, kernel, mode);
     await stage.play(stories['every-kind']!('IPv4'));
     await expect(save(kernel, 'IPv4')).toMatchFileSnapshot('golden/filter-alone.save');
+    const chains = expect.arrayContaining(['INPUT', 'KUBE-NODEPORTS', 'KUBE-FIREWALL']);
+    const family = NFPROTO.IPv4;
+    expect(stage.rig.planner.exposed).toEqual([{ family, table: 'filter', chains }]);
   });
 
   it('a Service in IPv6, which is as in IPv4', async () => {

@@ -31,13 +31,15 @@ it('packed chains return the rules of each chain in order', () => {
   );
 });
 
-it('packed chains keep a copy', () => {
+it.each([3, 2 ** 21])('packed chains keep a copy, of a rule of %i bytes', (length) => {
   const packed = new PackedChains();
-  const expressions = Uint8Array.of(1, 2, 3);
+  const expressions = new Uint8Array(length).fill(1);
   packed.add('nat KUBE-SVC-A');
   packed.set('nat KUBE-SVC-A', [{ handle: 7, expressions }]);
   expressions.fill(9);
-  expect(plain(packed.get('nat KUBE-SVC-A')!)).toEqual([[7, '010203']]);
+  const [rule] = packed.get('nat KUBE-SVC-A')!;
+  expect(rule?.handle).toBe(7);
+  expect(Buffer.alloc(length, 1).equals(rule!.expressions)).toBe(true);
 });
 
 it('packed chains distinguish an empty chain from a missing one', () => {

@@ -1,12 +1,17 @@
 /** The counters of rules, and which of them are reported. */
 import { beforeEach, describe, expect, it } from 'vitest';
 import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
+import { compileRule } from '../../../../src/kernel/xt/compile.ts';
+import { dport } from '../../../../src/kernel/xt/matches/port.ts';
+import { is } from '../../../../src/kernel/xt/rule.ts';
+import { jump } from '../../../../src/kernel/xt/targets/verdict.ts';
 import { iptablesMode } from '../../../../src/modes/iptables/mode.ts';
 import type { TableName } from '../../../../src/modes/iptables/names.ts';
 import { formatEndpoint } from '../../../../src/net/address.ts';
 import { noPause } from '../../../../src/time/pacer.ts';
+import { batch } from '../../../conformance/ops.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
-import { http, ready, service } from '../../state/build.ts';
+import { cidr, http, ready, service } from '../../state/build.ts';
 import { endpoints, Stage } from '../nftables/stage.ts';
 
 const [here, there] = ['10.244.0.5', '10.244.1.6'];
@@ -91,9 +96,31 @@ describe('the counters of iptables rules', () => {
 
   it('are the same after a restart, without rules of other programs', async () => {
     await stage.play([web, served(here)]);
+    const at = { family: NFPROTO.IPv4, table: 'nat', chain: 'KUBE-SERVICES' };
+    const compiled = compileRule('IPv4', {
+      destination: is(cidr('10.96.0.9/32')),
+      protocol: 'TCP',
+      matches: [dport(80)],
+      target: jump('KUBE-MARK-MASQ'),
+    });
+    kernel.foreign(batch({ kind: 'xtRuleAdd', ...at, position: 0, echo: 0, ...compiled }));
     seen('nat', 'KUBE-SERVICES', 3);
     seen('nat', 'PREROUTING', 9);
     mode = iptablesMode();
+    expect(await told()).toEqual({ [connections]: 3 });
+  });
+
+  it('are not those of a double that an audit deletes', async () => {
+    await stage.play([web, served(here)]);
+    seen('nat', 'KUBE-SERVICES', 3);
+    const chain = kernel.table(NFPROTO.IPv4, 'nat')!.chains.get('KUBE-SERVICES')!;
+    const { expressions } = chain.rules[0]!;
+    const at = { family: NFPROTO.IPv4, table: 'nat', chain: chain.name };
+    kernel.foreign(
+      batch({ kind: 'xtRuleAdd', ...at, position: 0, echo: 0, protocol: 0, expressions }),
+    );
+    chain.rules.at(-1)!.packets = 9;
+    await stage.rig.audit();
     expect(await told()).toEqual({ [connections]: 3 });
   });
 

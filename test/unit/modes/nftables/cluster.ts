@@ -157,13 +157,18 @@ export function configs(family: Family): fc.Arbitrary<ModeConfig> {
 }
 
 /** A cluster to begin with. */
-export const clusters: fc.Arbitrary<Omit<ClusterSpec, 'environment'>> = fc.record({
+export const clusterParts = {
   services: fc.array(orNone(serviceSpec), { minLength: serviceCount, maxLength: serviceCount }),
   frontends: fc.array(orNone(frontendSpec), {
     minLength: places.length,
     maxLength: places.length,
   }),
-});
+};
+export const clusters = fc.record(clusterParts);
+
+export function environments(family: Family): fc.Arbitrary<Environment> {
+  return environmentSpec.map((spec) => environmentOf(family, spec));
+}
 
 export function edited(family: Family, spec: ClusterSpec, edit: Edit): ClusterSpec {
   switch (edit.kind) {

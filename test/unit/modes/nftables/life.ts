@@ -6,11 +6,12 @@ import type { Family } from '../../../../src/net/address.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import {
   type ClusterSpec,
-  clusters,
+  clusterParts,
   configs,
   type Edit,
   edited,
   edits,
+  environments,
   families,
   forwardingsOf,
 } from './cluster.ts';
@@ -45,7 +46,7 @@ export const failures: fc.Arbitrary<Happening> = fc.oneof(
 
 export interface Opening {
   readonly config: ModeConfig;
-  readonly cluster: Omit<ClusterSpec, 'environment'>;
+  readonly cluster: ClusterSpec;
 }
 
 /** A mode, and what a kernel means to packets, as text. */
@@ -66,7 +67,7 @@ export class Story {
     this.#subject = subject;
     this.#config = config;
     this.#family = config.family;
-    this.spec = { ...cluster, environment: { serviceCIDRs: [], nodePortAddresses: 'all' } };
+    this.spec = cluster;
     this.rig = new Rig(config, this.spec.environment, new FakeKernel(), subject.mode);
   }
 
@@ -149,7 +150,7 @@ export class Story {
 export function stories<H extends Happening>(happenings: fc.Arbitrary<H>) {
   const plot = fc.array(happenings, { maxLength: 24 });
   return families.chain((family) => {
-    const opening = fc.record({ config: configs(family), cluster: clusters });
-    return fc.tuple(opening, plot);
+    const cluster = fc.record({ ...clusterParts, environment: environments(family) });
+    return fc.tuple(fc.record({ config: configs(family), cluster }), plot);
   });
 }
