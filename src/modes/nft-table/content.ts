@@ -248,8 +248,7 @@ async function contentOf(
     const records = await dump({ kind: 'elementsDump', ...request });
     const found = records.flatMap((one) => (one.kind === 'elements' ? [one] : []));
     if (found.some(({ strange }) => strange > 0)) return undefined;
-    const parts = found.map(({ entries }) => entries);
-    return parts.length === 1 ? parts[0] : Buffer.concat(parts);
+    return Buffer.concat(found.map(({ entries }) => entries));
   } catch (error) {
     if (isKernelError(error, 'ENOENT')) return undefined;
     throw error;

@@ -88,6 +88,30 @@ describe('a planner', () => {
     expect(planner.unswept).toBeUndefined();
   });
 
+  it.each([iptablesMode(), nftablesMode])(
+    'of mode $name rests while it reads, as long as its pause says',
+    async (mode) => {
+      const hosts = Array.from({ length: 70 }, (_, i) => i + 1);
+      const at = (i: number) => ({ frontends: [clusterIP(`10.96.0.${i}`)] });
+      const environment = { serviceCIDRs: [], nodePortAddresses: [] };
+      const rig = new Rig(config, environment, new FakeKernel(), mode);
+      await rig.start(all(...hosts.map((i) => forwarding(`s${i}`, pool(1, 2), at(i)))));
+      let isResting = false;
+      let rests = 0;
+      const pause = async () => {
+        expect(isResting).toBe(false);
+        isResting = true;
+        rests += 1;
+        await null;
+        isResting = false;
+      };
+      const found = await rig.planner.observe(rig.kernel, pause);
+      expect(rests).toBeGreaterThan(1);
+      expect(isResting).toBe(false);
+      found.drop();
+    },
+  );
+
   it('counts no elements while changes are on their way', async () => {
     expect(await planner.miscounts?.(kernel)).toEqual([]);
     planner.change(web, grown);

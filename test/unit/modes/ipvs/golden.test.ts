@@ -53,3 +53,15 @@ it.each<[string, ...Parameters<Stage['play']>[0]]>([
   const rest = [kernel.ipvs.text(), ...kernel.links.texts('kube-ipvs0')!, ''].join('\n');
   await expect(elements.join('') + rest).toMatchFileSnapshot(`golden/${name}.txt`);
 });
+
+it('real servers of policy Local have the weights of their slices', async () => {
+  const slice = (host: string, name: string, weight: number) =>
+    endpoints('IPv4', { [host]: readyLocal }, { key: `ns/${name}`, weight });
+  const slices = [slice(here, 'web-1', 300), slice('10.244.0.6', 'web-2', 100), far];
+  const web = everyKind('IPv4', { externalTrafficPolicy: 'Local' });
+  const text = (await played({}, [web, ...slices])).ipvs.text();
+  expect(text).toContain(
+    'TCP 198.51.100.1:80 wrr flags 0x0 timeout 0 /32\n' +
+      '  -> 10.244.0.5:8080 masq weight 3\n  -> 10.244.0.6:8080 masq weight 1\n',
+  );
+});

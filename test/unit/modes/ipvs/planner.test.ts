@@ -10,6 +10,7 @@ import {
   type ModeConfig,
 } from '../../../../src/modes/mode.ts';
 import { forwardingKey, type Service } from '../../../../src/state/types.ts';
+import { batch } from '../../../conformance/ops.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import {
   address,
@@ -257,6 +258,13 @@ describe('cleanup of mode ipvs', () => {
       '2 virtual services of IPv4',
       'interface kube-ipvs0',
     ]);
+    await ipvsMode.cleanup(rig.kernel);
+    expect(rig.state().trim()).toBe('no link');
+  });
+
+  it('removes what is left where another program has deleted the link', async () => {
+    const rig = await started(web([a]));
+    rig.kernel.foreign(batch({ kind: 'linkDelete', link: 'kube-ipvs0' }));
     await ipvsMode.cleanup(rig.kernel);
     expect(rig.state().trim()).toBe('no link');
   });
