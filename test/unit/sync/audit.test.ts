@@ -234,6 +234,34 @@ describe('the audit', () => {
     expect(world.kinds('drift').at(-1)).toMatchObject({ drift: { missing: 1, wrong: 0 } });
   });
 
+  it('makes syncs wait for a reading after two that they have spoilt', async () => {
+    const audit = { checkMs: 1e6, fullMs: 1e9, restFactor: 1 };
+    const world = await running(50, new World({ audit }));
+    world.sync.audit.verify();
+    const audited: number[] = [];
+    for (const beganMs of [200, 300, 200]) {
+      const release = world.kernel.hold('reads');
+      await world.clock.pass(beganMs);
+      world.setEndpoints('web-1', `10.245.0.${audited.length}`);
+      await world.clock.pass(0);
+      release();
+      await world.clock.pass(0);
+      audited.push(world.kinds('audited').length);
+    }
+    expect(audited).toEqual([0, 0, 1]);
+    expect(world.forwarded).toEqual(world.wanted);
+  });
+
+  it('repairs immediately what is reported after a comparison that took long', async () => {
+    const world = await running(50);
+    world.sync.audit.verify();
+    world.kernel.slowRead(world.clock, 1000);
+    await world.clock.pass(1000);
+    damage(world);
+    await world.clock.pass(100);
+    expect(world.forwarded).toEqual(world.wanted);
+  });
+
   it('does not delay syncs for a reading that takes long', async () => {
     const audit = { checkMs: 1000, fullMs: 3_600_000, restFactor: 1 };
     const world = await running(50, new World({ audit }));

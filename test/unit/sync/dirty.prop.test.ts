@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { DirtyForwardings } from '../../../src/sync/dirty.ts';
 import { Tracked } from '../../../src/sync/tracked.ts';
+import { forwarding, pool } from '../modes/nftables/forwardings.ts';
 
 const services = ['ns/a', 'ns/b', 'ns/c', 'ns/d'];
 const anyKey = fc.constantFrom(...services.flatMap((name) => [`${name}:x/TCP`, `${name}:y/TCP`]));
@@ -77,4 +78,23 @@ it('each dirty Service is processed, whatever is marked, deleted and taken in th
     }),
     { numRuns: 1000 },
   );
+});
+
+const one = pool(1);
+
+// One more than the elements of each: those of its frontend, and of an endpoint in each pool.
+it.each([
+  [{}, 341],
+  [{ local: one }, 341],
+  [{ local: pool(1) }, 255],
+  [{ frontends: [] }, 1023],
+])('a Service of small Forwardings like %j is large when it has more than %i', (fields, most) => {
+  const [dirty, desired] = [new DirtyForwardings(), forwarding('web', one, fields)];
+  const marks = Array.from({ length: most + 1 }, (_, i) => {
+    return dirty.mark(
+      Object.assign(new Tracked('IPv4', `ns/web:${i}/TCP`), { desired }),
+      undefined,
+    );
+  });
+  expect(marks.lastIndexOf(true)).toBe(most - 1);
 });

@@ -84,7 +84,23 @@ describe('a Service that the kernel refuses', () => {
     await world.clock.pass(1000);
     expect(world.forwarded).not.toEqual(world.wanted);
     expect(world.kinds('restored')).toHaveLength(1);
+    expect(world.sync.statusOf(port('web-0'))).toMatchObject({ status: 'in force' });
     expect([...world.sync.quarantined]).toEqual([]);
+  });
+
+  it('was in step until it changed, or until the kernel refused all', async () => {
+    const world = await started(1);
+    await world.clock.pass(65_000);
+    expect(world.sync.inStepAtMs).toBe(65_000);
+    const release = world.kernel.hold();
+    world.setEndpoints('web-0', '10.244.9.9');
+    await world.clock.pass(1000);
+    // An audit had its step then.
+    expect(world.sync.inStepAtMs).toBe(60_000);
+    world.kernel.refuse = refuseService('web-0');
+    release();
+    await world.clock.pass(100);
+    expect(world.sync.inStepAtMs).toBe(60_000);
   });
 
   it('is the only one in quarantine when others are planned as the refusal arrives', async () => {

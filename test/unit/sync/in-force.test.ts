@@ -75,6 +75,12 @@ describe('the status of what is desired', () => {
     expect(await statusAfter(() => tracked.beginRepair())).toEqual(['waiting', 80]);
     const setAside = () => tracked.setStatus(record, 'set aside');
     expect(await statusAfter(setAside)).toEqual(['set aside', 90]);
-    expect(await statusAfter(() => inForce(later))).toEqual(['set aside', 90]);
+    for (const step of [
+      () => inForce(later),
+      () => tracked.setDesired(record, web),
+      () => tracked.beginRepair(),
+    ]) {
+      expect(await statusAfter(step)).toEqual(['set aside', 90]);
+    }
   });
 });

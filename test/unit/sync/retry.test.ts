@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { ApplyResult } from '../../../src/kernel/kernel.ts';
+import { Quarantine } from '../../../src/sync/quarantine.ts';
 import { Ruleset, writersSince } from '../../../src/sync/ruleset.ts';
 import { Backoff, backoffMs, requestBackoff } from '../../../src/time/backoff.ts';
 import { Wakeup } from '../../../src/time/clock.ts';
-import { quiet, ToyClock, ToyKernel } from './double.ts';
+import { forwarding, pool } from '../modes/nftables/forwardings.ts';
+import { quiet, refusal, ToyClock, ToyKernel } from './double.ts';
 
 const limits = { firstMs: 0, secondMs: 250, maxMs: 30_000 };
 
@@ -38,6 +40,16 @@ describe('the backoff', () => {
     await clock.pass(60_001);
     expect(backoff.failed()).toBe(0);
   });
+});
+
+it('what a repair has left is not tried by syncs before a repair tries it, however late', async () => {
+  const [clock, web] = [new ToyClock(), forwarding('web', pool(1))];
+  const quarantine = new Quarantine(limits, clock);
+  quarantine.add(web.key, web, refusal('EINVAL'), { isLeft: true, inForce: web });
+  await clock.pass(60_000);
+  expect(quarantine.holds(web.key)).toBe(true);
+  expect(quarantine.takeLeft(new Map([[web.key, web]]))).toBe(true);
+  expect(quarantine.holds(web.key)).toBe(false);
 });
 
 describe('a wakeup', () => {

@@ -4,16 +4,22 @@ import { frontendKey } from '../../../src/state/frontend-key.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import { type Forwarding, type Frontend, forwardingKey } from '../../../src/state/types.ts';
 import { newestOf, type Tracked, TrackedForwardings } from '../../../src/sync/tracked.ts';
-import { context, ready, resolveOne, service, slice } from '../state/build.ts';
+import { address, context, ready, resolveOne, service, slice } from '../state/build.ts';
 
 const [some] = resolve(service({ name: 'web' }), [], context) as [Forwarding];
 const [frontend] = some.frontends as [Frontend];
+const addresses = [frontend.address, address('10.96.9.9')];
 const names = ['a', 'b', 'c'];
 const ports = [80, 81, 82, 83];
 
 function forwarding(name: string, of: readonly number[]): Forwarding {
   const servicePort = { ...some.servicePort, name };
-  const frontends = of.map((port) => ({ ...frontend, port }));
+  // Ports 80 and 81, or 82 and 83, are one port at two addresses.
+  const frontends = of.map((port) => ({
+    ...frontend,
+    address: addresses[port & 1]!,
+    port: port >> 1,
+  }));
   return { ...some, key: forwardingKey(servicePort), servicePort, frontends };
 }
 
@@ -92,7 +98,15 @@ it('a frontend that one Forwarding has or will have, and another is to have, has
       );
     }
   });
-  fc.assert(property, { numRuns: 500 });
+  const moves = (
+    [
+      ['desire', 'a', 80],
+      ['plan', 'a', 80],
+      ['desire', 'a', 81],
+      ['desire', 'b', 80],
+    ] as const
+  ).map(([does, name, port]) => ({ does, name, of: [port] }));
+  fc.assert(property, { numRuns: 500, examples: [[moves]] });
 });
 
 it('a record is dropped only if it holds nothing', () => {
