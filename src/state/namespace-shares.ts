@@ -162,7 +162,7 @@ export class NamespaceShares {
     const found = families
       .filter((family) => hasFamily(service.clusterIPs, family))
       .map((family) => asked(service, slices, family, this.#limits));
-    const sizes = ofEach((what) => Math.max(0, ...found.map((one) => one[what])));
+    const sizes = ofEach((what) => Math.max(...found.map((one) => one[what])));
     return counted(sizes, this.#limits);
   }
 

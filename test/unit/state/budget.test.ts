@@ -120,9 +120,12 @@ describe('the limit of endpoints of a Service', () => {
   });
 
   it('counts an endpoint once per frontend, and leaves each of them the same number', () => {
-    const of = service({ externalIPs: ips(2) });
-    expect(served(18, slices, of)).toHaveLength(6);
-    expect(served(17, slices, of)).toHaveLength(5);
+    const ports = [{ ...http, nodePort: 30080 }];
+    for (const fields of [{ externalIPs: ips(2) }, { externalIPs: ips(1), ports }]) {
+      const of = service(fields);
+      expect(served(18, slices, of)).toHaveLength(6);
+      expect(served(17, slices, of)).toHaveLength(5);
+    }
   });
 
   it('of one frontend keeps the same number for each port, and is reported once', () => {

@@ -8,7 +8,7 @@ import { column, service, slice, slicePort } from './build.ts';
 const port: ServicePort = { name: 'http', port: 80, protocol: 'TCP', nodePort: 0 };
 const { local, ready, serving, terminating } = EndpointFlag;
 
-/** The last byte of its address, and its conditions. */
+/** The last two bytes of its address, and its conditions. */
 type Given = readonly [last: number, conditions: number];
 
 const given = fc.tuple(
@@ -20,7 +20,10 @@ function gather(endpoints: readonly Given[], family: 'IPv4' | 'IPv6'): Given[] {
   const width = family === 'IPv4' ? 4 : 16;
   const index = new CandidateIndex(family, { zone: '' });
   index.expect([port], 0);
-  const addresses = endpoints.flatMap(([last]) => [...new Array(width - 1).fill(1), last]);
+  const addresses = endpoints.flatMap(([last]) => [
+    ...new Array(width - 2).fill(1),
+    ...[last >> 8, last & 255],
+  ]);
   const one = slice(
     {},
     {
@@ -33,7 +36,10 @@ function gather(endpoints: readonly Given[], family: 'IPv4' | 'IPv6'): Given[] {
   );
   index.add(one, 0);
   const { endpoints: found, flags } = finish(index.gather(port));
-  return [...flags].map((flag, i) => [found.address(i).at(-1)!, flag]);
+  return [...flags].map((flag, i) => {
+    const [high = 0, low = 0] = found.address(i).slice(-2);
+    return [256 * high + low, flag];
+  });
 }
 
 /** As upstream chooses among equal ones: not terminating, ready, serving. */
@@ -59,6 +65,11 @@ it('candidates are sorted without duplicates, for few and many', () => {
     ),
     { numRuns: 300 },
   );
+});
+
+it('candidates of IPv6 in no order are sorted in steps, when there are thousands', () => {
+  const all = Array.from({ length: 2500 }, (_, i): Given => [(7919 * i) % 65_536, ready]);
+  expect(gather(all, 'IPv6')).toEqual(all.toSorted(([a], [b]) => a - b));
 });
 
 /** A slice with an endpoint for each number, of one of two /16, whose conditions follow from it. */

@@ -412,12 +412,12 @@ describe('the deal of a Service', () => {
 
   it('takes no turns where more ports remember something than may', () => {
     const limits = { ...noLimits, affinityPorts: 2 };
-    const balancesOf = (balance: Balance): Balance[] => {
-      const asks = service({ balancing: { balance }, ports: portsOf(3) });
+    const balancesOf = (balance: Balance, affinityTimeoutSeconds = 0): Balance[] => {
+      const asks = service({ affinityTimeoutSeconds, balancing: { balance }, ports: portsOf(3) });
       return resolve(asks, [], { ...context, limits }).map(({ deal }) => deal!.balance);
     };
     expect(balancesOf('round-robin')).toEqual(['round-robin', 'round-robin', 'random']);
-    expect(balancesOf('maglev')).toEqual(['maglev', 'maglev', 'maglev']);
+    expect(balancesOf('maglev', 60)).toEqual(['maglev', 'maglev', 'maglev']);
   });
 });
 

@@ -254,6 +254,7 @@ describe('NamespaceShares', () => {
       shares.count(one.key, one, []);
     }
     expect(shares.of('ns')?.frontends).toBe(500);
+    await clock.pass(delayMs / 2);
     const { service: four } = large('four', 1000);
     for (let i = 0; i < 100; i += 1) {
       expect(shares.count(four.key, undefined, [])).toEqual([]);

@@ -220,17 +220,20 @@ describe('a range and the ports of other Services within it', () => {
   });
 
   it('are given back to a Service whose claims were being compared when the range went', () => {
-    const large = { ...older, createdMs: 3, ports: portsOf(300, {}, 5001) };
-    const owners = new FrontendOwners();
-    const set = (of: Service) => owners.set(of, resolved(of, []).forwardings);
-    finish(set(large));
-    finish(set(range));
-    const steps = set(large);
-    for (let step = 0; step < 6; step += 1) steps.next();
-    expect([...owners.release(range.key).affected]).not.toContain(large.key);
-    expect([...finish(steps).affected]).toContain(large.key);
-    const { forwardings } = finish(set(large));
-    expect(frontends(forwardings)).toEqual(resolved(large, []).all);
+    const ports = [{ ...http, port: 7000 }, ...portsOf(300, {}, 5001)];
+    const before = { ...older, createdMs: 3, ports };
+    for (const own of [undefined, { first: 7000, last: 7001 }]) {
+      const owners = new FrontendOwners();
+      const set = (of: Service) => owners.set(of, resolved(of, []).forwardings);
+      for (const one of [before, range]) finish(set(one));
+      const large = { ...before, portRange: own };
+      const steps = set(large);
+      for (let step = 0; step < 6; step += 1) steps.next();
+      expect([...owners.release(range.key).affected]).not.toContain(large.key);
+      expect([...finish(steps).affected]).toContain(large.key);
+      const { forwardings } = finish(set(large));
+      expect(frontends(forwardings)).toEqual(resolved(large, []).all);
+    }
   });
 
   it('are all found by callers that share a pass, also what changes while it is under way', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { allPaths } from '../../../src/state/paths.ts';
-import { resolve } from '../../../src/state/resolve.ts';
+import { resolve, resolveInSteps } from '../../../src/state/resolve.ts';
 import type { EndpointSlice, Forwarding, Frontend } from '../../../src/state/types.ts';
 import {
   cidr,
@@ -9,6 +9,7 @@ import {
   type Endpoint,
   http,
   pools,
+  portsOf,
   ready,
   readyLocal,
   resolveOne,
@@ -222,4 +223,14 @@ describe('the properties that all ports of a Service share', () => {
     );
     expect(forwarding.nodeInSourceRanges).toBe(nodeIn);
   });
+});
+
+it.each([
+  ['has one port and one slice', 0, service(), [slice({ [a]: ready })]],
+  ['has two slices', 1, service(), [slice({ [a]: ready }), slice({ [b]: ready })]],
+  ['has two families', 1, service({ clusterIPs: ['10.96.0.1', 'fd00::1'] }), []],
+  // Before each port but the first; each 256 names and counts; and between 256 that are indexed.
+  ['has 512 ports', 511 + 2 + 2 + 1, service({ ports: portsOf(512) }), []],
+])('a Service that %s is resolved with %i rests', (_, rests, of, slices) => {
+  expect([...resolveInSteps(of, slices, context)]).toHaveLength(rests);
 });
