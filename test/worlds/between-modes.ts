@@ -6,6 +6,7 @@ import { cidrContains } from '../../src/net/address.ts';
 import type { EndpointList } from '../../src/net/endpoint-list.ts';
 import { isGuarded } from '../../src/state/guards.ts';
 import { isByClient, isElsewhere } from '../../src/state/paths.ts';
+import type { Raw } from '../fake/api-server-store.ts';
 import type { Odds } from '../fake/chance.ts';
 import { address } from '../unit/state/build.ts';
 import { type Flow, isRange, type ModeNode, type Subject, type Taking } from './mode-node.ts';
@@ -38,6 +39,7 @@ export type Rule = (typeof rules)[number];
 export const rulesOfKubeProxy = [
   'ServiceCIDRs are in force immediately',
   "A ClusterIP that is also another Service's external address",
+  'An address that one Service has twice counts as the stronger kind',
 ] as const;
 
 /** A mode, and the one that it is compared with. */
@@ -92,11 +94,13 @@ export function expectedOfKubeProxy(
     return undefined;
   const odds = own.answer(flow);
   if (own.subject === 'iptables') return reachingOneself(odds, flow, note);
-  const kind = own.frontendAt(flow)?.frontend.kind;
+  const taking = own.frontendAt(flow);
+  const kind = taking?.frontend.kind;
   const isOther = kind === 'externalIP' || kind === 'loadBalancerIP';
-  const [immediately, alsoClusterIP] = rulesOfKubeProxy;
+  const [immediately, alsoClusterIP, twice] = rulesOfKubeProxy;
   if (kind === undefined && odds.has('drop')) note(immediately);
   else if (isOther && isClusterIP(own, flow.daddr)) note(alsoClusterIP);
+  else if (taking !== undefined && hasTwice(own, taking, flow.daddr)) note(twice);
   else return odds;
   return undefined;
 }
@@ -310,6 +314,19 @@ function isPodByCIDR(node: ModeNode, { saddr }: Flow): boolean {
 /** Whether it is a ClusterIP, also of a port that no Service has. */
 function isClusterIP(node: ModeNode, daddr: string): boolean {
   return node.frontends(daddr).some(({ kind }) => kind === 'clusterIP');
+}
+
+/** Whether the Service that is met names the address more than once. */
+function hasTwice(own: ModeNode, { forwarding: { servicePort } }: Taking, daddr: string): boolean {
+  const { namespace, name } = servicePort;
+  for (const { kind, metadata, spec, status } of own.objects) {
+    const found = metadata as Raw;
+    if (kind !== 'Service' || found.namespace !== namespace || found.name !== name) continue;
+    const { clusterIPs, externalIPs } = spec as Raw;
+    const all = JSON.stringify([clusterIPs, externalIPs, status]);
+    return all.split(JSON.stringify(daddr)).length > 2;
+  }
+  return false;
 }
 
 const masqueraded = / masqueraded$/;
