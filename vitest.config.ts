@@ -51,6 +51,7 @@ export default defineConfig({
           ],
           maxWorkers: togetherOfUnit,
           // Files share modules, which saves a third of the time: no module may keep anything.
+          setupFiles: 'test/properties.ts',
           isolate: false,
           testTimeout: longestOfUnitMs,
           hookTimeout: longestOfUnitMs,
@@ -63,6 +64,7 @@ export default defineConfig({
           name: 'real-time',
           include: ['test/real-time/**/*.test.ts'],
           maxWorkers: togetherOfUnit,
+          setupFiles: 'test/properties.ts',
           isolate: false,
           testTimeout: longestOfUnitMs,
           hookTimeout: longestOfUnitMs,

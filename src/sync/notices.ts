@@ -68,7 +68,8 @@ export const noticeTable = {
   'external-ip-of-node': {
     message: 'External IP is an address of this node',
     event: { reason: 'ExternalIPOfNode', scope: 'node' },
-    meaning: 'Ports on which a program of the node listens stay that program’s.',
+    meaning:
+      'Ports on which a program of the node listens stay that program’s; at an address that the Node does not name, if it listens there alone.',
     action: 'Unless intended, use an address that no node has.',
   },
   'external-ip': {

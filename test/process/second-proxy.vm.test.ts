@@ -1,0 +1,3 @@
+import { secondProxyCases } from './second-proxy-cases.ts';
+
+secondProxyCases('ipvs');
