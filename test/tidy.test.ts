@@ -214,11 +214,11 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/service-bytes': 239,
   'src/source': 8667,
   'src/state': 6606,
-  'src/sync': 4724,
+  'src/sync': 4725,
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 119_886,
+  test: 121_209,
 };
 
 describe('budgets', () => {

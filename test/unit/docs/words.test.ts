@@ -9,11 +9,11 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 85_982;
+const total = 86_010;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
   'bench/README.md': 2732,
-  'docs/api.md': 3176,
+  'docs/api.md': 3190,
   'docs/balancing.md': 1825,
   'docs/configuration.md': 3020,
   'docs/connect-time.md': 1450,
@@ -21,7 +21,7 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/internals/kube-proxy-behaviour.md': 2837,
   'docs/kubectl-plugin.md': 1247,
   'docs/limits.md': 2861,
-  'docs/logs.md': 3587,
+  'docs/logs.md': 3601,
   'docs/metrics.md': 2174,
   'docs/migrating.md': 1862,
   'docs/operating.md': 2213,
