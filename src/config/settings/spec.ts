@@ -154,9 +154,7 @@ export function own<Table extends SettingTable>(table: Table) {
 
 /** Puts the flags of a table into a group. */
 export function grouped<Table extends SettingTable>(group: FlagGroup, table: Table): Table {
-  const entries = Object.entries(table).map(([key, setting]) => {
-    return [key, key.includes('--') ? { ...setting, group } : setting];
-  });
+  const entries = Object.entries(table).map(([key, setting]) => [key, { ...setting, group }]);
   return Object.fromEntries(entries) as Table;
 }
 
