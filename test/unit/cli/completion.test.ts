@@ -54,6 +54,11 @@ describe('completion', () => {
     ['fairlead help co', ['config', 'connect-time', 'completion'], isValue],
     ['fairlead help service ', ['list', 'show', 'check'], isValue],
     ['fairlead --proxy-mode=i', ['--proxy-mode=ipvs', '--proxy-mode=iptables'], isValue],
+    [
+      'fairlead --detect-local-mode ',
+      ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'],
+      isValue,
+    ],
     ['fairlead --proxy-mode i', ['ipvs', 'iptables'], isValue],
     ['fairlead run --logging-format=', ['--logging-format=text', '--logging-format=json'], isValue],
     ['fairlead --config=m', [], ':0'],

@@ -141,6 +141,7 @@ describe('config convert from OVHcloud', () => {
   test.each([
     ['{"kubeProxy": {}}', true],
     ['{"kubeProxyMode": "iptables", "customization": {}}', false],
+    ['{"kubeProxyMode": null, "customization": {}}', true],
   ])('reports that the mode is not set in %s: %s', (text, isReported) => {
     const result = convertText('ovhcloud', text);
     const notes = result.notes.filter((note) => note.startsWith('kubeProxyMode: not given: '));

@@ -118,6 +118,12 @@ describe('a tolerant read of the configuration file', () => {
     expect(errorOf(loadFile('foo: 1\nmode: 1\n'))).toContain('mode (line 4): must be a string');
   });
 
+  test('shows names of 60 characters', () => {
+    const [whole, long] = ['x'.repeat(60), 'y'.repeat(61)];
+    const [warning = ''] = running(loadFile(`${whole}: 1\n${long}: 1\n`)).warnings;
+    expect(warning).toContain(`: ${whole} (line 3), ${long.slice(0, 57)}... (line 4)`);
+  });
+
   test('makes one short warning for a thousand unknown fields', () => {
     const file = Array.from({ length: 1000 }, (_, index) => `x${index}: 1\n`).join('');
     const [warning = ''] = running(loadFile(file)).warnings;
@@ -195,6 +201,7 @@ describe('the limits of a configuration file', () => {
 
   test.each([
     ['an alias bomb', header + bomb, 'more than 20000 values'],
+    ['1,500 aliases', `${header}a: &a x\nb: [${'*a,'.repeat(1500)}]\n`, 'has 1500 aliases, too'],
     ['an alias of itself', `${header}a: &a [*a]\n`, 'nested more than 50 levels deep'],
     ['deep brackets', '['.repeat(10_000), 'nested more than 50 levels deep'],
     ['deep lists', '- '.repeat(10_000), 'nested more than 50 levels deep'],

@@ -220,7 +220,8 @@ describe('the logging configuration', () => {
 describe('feature gates', () => {
   const gatesOf = (list: string) => configOf(load([`--feature-gates=${list}`])).featureGates;
 
-  test('have the values of kube-proxy 1.36', () => {
+  test('have the values of kube-proxy 1.36, and cannot be changed', () => {
+    expect(gatesOf('')).toSatisfy(Object.isFrozen);
     expect(gatesOf('')).toMatchObject({
       AllowServiceExternalIPs: true,
       ComponentFlagz: true,
@@ -318,12 +319,17 @@ describe('feature gates', () => {
     test('are locked from the release on that locks them', () => {
       expect(resolveGates({ NFTablesProxyMode: false }, '1.32').errors).toEqual([]);
       expect(resolveGates({ NFTablesProxyMode: false }, '1.33').errors).toHaveLength(1);
-      expect(resolveGates({ AllowServiceExternalIPs: true }, '1.43').errors).toEqual([
-        {
-          gate: 'AllowServiceExternalIPs',
-          text: 'cannot set feature gate AllowServiceExternalIPs to true, feature is locked to false',
-        },
-      ]);
+      const locked = { NFTablesProxyMode: false, AllowServiceExternalIPs: true };
+      expect(resolveGates(locked, '1.43')).toMatchObject({
+        values: { NFTablesProxyMode: true, AllowServiceExternalIPs: false },
+        errors: Object.entries(locked)
+          .toSorted()
+          .map(([gate, value]) => ({
+            gate,
+            text: `cannot set feature gate ${gate} to ${value}, feature is locked to ${!value}`,
+          })),
+        warnings: [],
+      });
     });
 
     test('are listed once, and are not removed before they were introduced', () => {

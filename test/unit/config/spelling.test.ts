@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { parseQuantity } from '../../../src/config/go-values.ts';
+import { parseInt32, parseQuantity } from '../../../src/config/go-values.ts';
 import { closeness, nearest } from '../../../src/config/spelling.ts';
 
 /** The least number of edits, by definition. */
@@ -47,4 +47,13 @@ test('the suffixes of quantities are powers of 1000 and of 1024', () => {
   expect(['1.5e3', '.0001', '+2', '1e3k', 'k', '1 k'].map(bytes)).toEqual([
     ...[1500, 1, 2, false, false, false],
   ]);
+});
+
+test.each([
+  ['1_', '"1_": invalid syntax'],
+  ['7'.repeat(101), `"${'7'.repeat(101)}": invalid syntax`],
+  ['\u0001"\u2028\u{e0001}', String.raw`"\x01\"\u2028\U000e0001": invalid syntax`],
+  ['-2147483649', '"-2147483649": value out of range'],
+])('the whole number %j is refused as Go does', (text, error) => {
+  expect(parseInt32(text)).toEqual({ ok: false, error: `strconv.ParseInt: parsing ${error}` });
 });
