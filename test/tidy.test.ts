@@ -200,7 +200,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/agent': 1662,
   'src/ask': 1725,
   'src/cli': 5464,
-  'src/config': 4539,
+  'src/config': 4537,
   'src/connect-time': 2993,
   'src/connection-limits': 1104,
   'src/conntrack': 1392,
@@ -218,7 +218,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 119_917,
+  test: 119_948,
 };
 
 describe('budgets', () => {
