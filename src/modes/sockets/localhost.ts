@@ -8,7 +8,7 @@ import { allPaths, isRefusal } from '../../state/paths.ts';
 import type { Forwarding, ServicePortName } from '../../state/types.ts';
 import type { ModeConfig } from '../mode.ts';
 import type { Descriptors } from './descriptors.ts';
-import { type ServedFrontend, sameFrontend, servedFrontends } from './frontends.ts';
+import { type ServedFrontend, servedFrontends } from './frontends.ts';
 import { Switchboard } from './switchboard.ts';
 
 export type LocalhostEvent =
@@ -137,7 +137,7 @@ export class LocalhostListeners {
     const served = this.#sockets.get(id);
     if (desired === undefined) this.#sockets.close(id);
     else if (served === undefined) void this.#open(id);
-    else if (!sameFrontend(served, desired)) this.#sockets.update(desired);
+    else this.#sockets.update(desired);
   }
 
   async #open(id: string): Promise<void> {

@@ -173,9 +173,7 @@ class UDPFlow {
   #connected(): void {
     if (this.#state !== 'connecting') return;
     this.#state = 'connected';
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const send of waiting) send();
+    for (const send of this.#waiting.splice(0)) send();
   }
 }
 

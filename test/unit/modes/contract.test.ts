@@ -1,11 +1,13 @@
 /** A planner refuses calls that would build on what is not in force. */
 import { beforeEach, describe, expect, it } from 'vitest';
+import type { Kernel } from '../../../src/kernel/kernel.ts';
 import { iptablesMode } from '../../../src/modes/iptables/mode.ts';
 import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import type { Planner } from '../../../src/modes/planner.ts';
 import { noPause } from '../../../src/time/pacer.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
+import { kernelWith } from '../../fake/kernel-with.ts';
 import { ready, resolveOne, service, slice } from '../state/build.ts';
 import { config } from './config.ts';
 import { all, clusterIP, few, forwarding, guarded, pool } from './nftables/forwardings.ts';
@@ -111,6 +113,46 @@ describe('a planner', () => {
       found.drop();
     },
   );
+
+  it.each([
+    [nftablesMode, true],
+    [iptablesMode(), true],
+    [ipvsMode, false],
+  ] as const)('of mode $name leaves out base chains at first: %o', async (mode, isStaged) => {
+    const empty = mode.planner(config, { serviceCIDRs: [], nodePortAddresses: [] });
+    const observation = await empty.observe(new FakeKernel(), noPause);
+    expect(observation.stage?.() !== undefined).toBe(isStaged);
+  });
+
+  it('that may not write while it reads knows when what it has read is stale', async () => {
+    const environment = { serviceCIDRs: [], nodePortAddresses: [] };
+    const rig = new Rig(config, environment, new FakeKernel(), iptablesMode());
+    await rig.start(all(web));
+    let during = (): void => {};
+    const dump: Kernel['dump'] = (...args) => {
+      during();
+      during = () => {};
+      return rig.kernel.dump(...args);
+    };
+    const isStale = async (act: () => void) => {
+      during = act;
+      const found = await rig.planner.observe(kernelWith(rig.kernel, { dump }), noPause);
+      found.drop();
+      return found.isStale;
+    };
+    expect(await isStale(() => {})).toBe(false);
+    rig.plan(all(grown));
+    expect(await isStale(() => {})).toBe(true);
+    const batch = rig.planner.take()!;
+    const commit = () => {
+      const result = rig.kernel.applyNow(batch.ops);
+      if (result.kind === 'applied') batch.committed(result);
+    };
+    expect(await isStale(commit)).toBe(true);
+    expect(await isStale(() => {})).toBe(false);
+    rig.plan(all(web));
+    expect(await isStale(() => rig.take())).toBe(true);
+  });
 
   it('counts no elements while changes are on their way', async () => {
     expect(await planner.miscounts?.(kernel)).toEqual([]);

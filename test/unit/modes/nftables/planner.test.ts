@@ -214,6 +214,17 @@ describe('a deferred deletion in mode nftables', () => {
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });
 
+  it('is not forgotten when the kernel refuses a later batch', async () => {
+    const sticky = forwarding('web', pool(1, 2), { affinityTimeoutSeconds: 60 });
+    const rig = await started(sticky);
+    rig.plan(all());
+    rig.take();
+    rig.plan(all(sticky));
+    await rig.takeRefused();
+    rig.drain();
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, all()));
+  });
+
   it('is split into transactions if it is large, chains before their sets', async () => {
     const many = Array.from({ length: 150 }, (_, i) => {
       const frontends = [clusterIP(`10.96.1.${i}`)];

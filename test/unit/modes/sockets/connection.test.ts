@@ -1,7 +1,7 @@
 import { syncBuiltinESMExports } from 'node:module';
 import net, { Socket } from 'node:net';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { carry } from '../../../../src/modes/sockets/connection.ts';
+import { Connections, carry } from '../../../../src/modes/sockets/connection.ts';
 import { quiet } from '../../sync/double.ts';
 import { pool } from '../nftables/forwardings.ts';
 
@@ -36,4 +36,8 @@ it('waits 250 ms for the first endpoint, twice as long for each after it, and re
     await quiet();
   }
   expect([tried, client.destroyed]).toEqual([[0, 1, 2, 3], true]);
+});
+
+it('a Service without connections has none to end', () => {
+  expect(() => new Connections().endTo('ns/web/TCP', new Set([1]))).not.toThrow();
 });

@@ -1,13 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import type { Environment } from '../../../../src/modes/mode.ts';
-import { boundAddresses, refusedAddresses } from '../../../../src/modes/own-addresses.ts';
+import {
+  boundAddresses,
+  concernedBy,
+  refusedAddresses,
+} from '../../../../src/modes/own-addresses.ts';
 import {
   type ServedFrontend,
   type Setting,
   sameFrontend,
   servedFrontends,
 } from '../../../../src/modes/sockets/frontends.ts';
-import { formatAddress } from '../../../../src/net/address.ts';
+import { type Address, formatAddress } from '../../../../src/net/address.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import {
   address,
@@ -126,4 +130,25 @@ describe('the addresses of frontends', () => {
     expect(text(boundAddresses(of, environment))).toEqual(['10.96.0.1', '203.0.113.10']);
     expect(text(refusedAddresses(of, environment))).toEqual(['203.0.113.9']);
   });
+});
+
+it('a change of addresses concerns frontends at them, node ports, and who treats the node apart', () => {
+  const [one, other] = ['192.168.0.1', '203.0.113.9'].map((text) => address(text)) as [
+    Address,
+    Address,
+  ];
+  const was = { serviceCIDRs: [], nodePortAddresses: [one], hostAddresses: [one] };
+  const of = {
+    inside: forwarding({}),
+    atOther: forwarding({ externalIPs: ['203.0.113.9'] }),
+    nodePort: forwarding({ type: 'NodePort', ports: [nodePort] }),
+    byClient: forwarding({ externalIPs: ['198.51.100.1'], externalTrafficPolicy: 'Local' }),
+  };
+  const concerned = (now: Partial<Environment>): string[] => {
+    const isConcerned = concernedBy(was, { ...was, ...now });
+    return Object.entries(of).flatMap(([name, each]) => (isConcerned(each) ? [name] : []));
+  };
+  expect(concerned({})).toEqual([]);
+  expect(concerned({ nodePortAddresses: [one, other] })).toEqual(['atOther', 'nodePort']);
+  expect(concerned({ hostAddresses: [one, other] })).toEqual(['atOther', 'byClient']);
 });

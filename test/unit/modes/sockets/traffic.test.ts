@@ -88,6 +88,28 @@ describe('the traffic counters of sockets', () => {
     });
   });
 
+  it('name no address of a node port, which clients ask at any', async () => {
+    const traffic = new Traffic();
+    const one = frontend(host(46, 1), pool());
+    for (const kind of ['clusterIP', 'nodePort'] as const) {
+      traffic.connection({ ...one, id: kind, claimKind: kind });
+    }
+    const found: Count[] = [];
+    await traffic.read('IPv4', noPause, (count) => found.push(count));
+    expect(found.map(({ destination }) => destination.address)).toEqual([one.address, undefined]);
+  });
+
+  it('are as many as a node may need, and no more', async () => {
+    const traffic = new Traffic();
+    const one = frontend(host(46, 2), pool());
+    for (let i = 0; i < 131_073; i += 1) traffic.connection({ ...one, id: String(i) });
+    let found = 0;
+    await traffic.read('IPv4', noPause, () => {
+      found += 1;
+    });
+    expect(found).toBe(131_072);
+  });
+
   it('drop the entries without traffic for longest above a limit', async () => {
     const traffic = new Traffic(2);
     const [first, second, third] = [1, 2, 3].map((n) => frontend(host(45, n), pool()));

@@ -19,7 +19,7 @@ import { address, ready, slice, slicePort } from '../../state/build.ts';
 import { quiet } from '../../sync/double.ts';
 import { testSettings, World, webService } from '../../sync/world.ts';
 import { config as anyConfig } from '../config.ts';
-import { askOnce, host, port, TCPClient, tcpEndpoint } from '../sockets/peers.ts';
+import { askOnce, frontend, host, pool, port, TCPClient, tcpEndpoint } from '../sockets/peers.ts';
 
 const config: ModeConfig = { ...anyConfig, localDetector: { kind: 'none' } };
 
@@ -55,6 +55,18 @@ class DenyingSwitchboard extends Switchboard {
     const code = this.denied(formatAddress(frontend.address.bytes));
     return code === undefined ? super.open(frontend) : { code, message: code, isLasting: false };
   }
+}
+
+function plannerWith(sockets: Switchboard): Pick<ProxyMode, 'planner'> {
+  return {
+    planner: ({ family }, environment) =>
+      new ModePlanner<UserspaceTypes>({
+        family,
+        backend: () => new UserspaceBackend(config, sockets),
+        environment,
+        bindsAddresses: true,
+      }),
+  };
 }
 
 describe('a Service in mode userspace', () => {
@@ -148,15 +160,7 @@ describe('a Service in mode userspace', () => {
     onTestFinished(() => sockets.closeAll());
     sockets.denied = (at) => (at === denied ? code : undefined);
     const kernel = new FakeKernel();
-    const world = worldOn(kernel, {
-      planner: ({ family }, environment) =>
-        new ModePlanner<UserspaceTypes>({
-          family,
-          backend: () => new UserspaceBackend(config, sockets),
-          environment,
-          bindsAddresses: true,
-        }),
-    });
+    const world = worldOn(kernel, plannerWith(sockets));
     for (const [name, at] of Object.entries({ denied, web })) {
       world.setService(serviceAt(name, at));
       world.setEndpoints(name, a);
@@ -289,6 +293,48 @@ describe('the existing state in mode userspace', () => {
     world.setService(serviceAt('more', host(57, 3)));
     await world.clock.pass(1000);
     expect(kernel.links.texts(link)).toEqual([`${vip}/32`, `${host(57, 3)}/32`]);
+    await world.stop();
+  });
+});
+
+describe('mode userspace', () => {
+  it('makes its link before there is a Service', async () => {
+    const kernel = new FakeKernel();
+    const world = worldOn(kernel);
+    await world.start();
+    expect(kernel.links.texts(link)).toEqual([]);
+    await world.stop();
+  });
+
+  it('closes sockets of no Service, as an audit finds them', async () => {
+    const [vip, a] = [host(64, 1), host(64, 2)];
+    await tcpEndpoint(a);
+    const sockets = new Switchboard();
+    onTestFinished(() => sockets.closeAll());
+    const world = worldOn(new FakeKernel(), plannerWith(sockets));
+    await world.start();
+    await sockets.open(frontend(vip, pool(a)));
+    world.sync.audit.verify();
+    await world.clock.pass(1000);
+    expect(await askOnce(vip)).toBe('refused');
+    expect(world.kinds('drift').at(-1)).toMatchObject({ drift: { missing: 0, unwanted: 1 } });
+    await world.stop();
+  });
+
+  it('ends connections of a Service that asks for it when their endpoint has gone', async () => {
+    const [vip, a] = [host(65, 1), host(65, 2)];
+    await tcpEndpoint(a);
+    const mode = process();
+    const world = worldOn(new FakeKernel(), mode);
+    const ending = serviceAt('web', vip, { endings: { endAfterMs: 1000 } });
+    world.setService(ending);
+    world.setEndpoints('web', a);
+    await world.start();
+    const client = new TCPClient(vip);
+    expect(await client.ask()).toBe(a);
+    const before = world.sync.inForce.get('default/web:http/TCP')!;
+    mode.changed!(before, { ...before, endings: { kept: pool() } });
+    expect(await client.read()).toBe('reset');
     await world.stop();
   });
 });
