@@ -93,6 +93,7 @@ describe('the selection of the mode', () => {
       const kernel = new FakeKernel();
       kernel.missingExtensions.add(what.split(' ')[1]!);
       const { mode, notAsIptables } = await selectMode('', kernel);
+      expect(mode.localhost ?? []).toEqual(filters.includes(what) ? [] : ['IPv4']);
       const isLacking = filters.includes(what);
       expect([what, mode.name, mode.asIptables]).toEqual([
         what,

@@ -315,6 +315,17 @@ describe('a repair in mode nftables', () => {
     expect(await rig.audit()).toEqual(noDrift);
   });
 
+  it('recreates the table if an element has what none of ours has', async () => {
+    const rig = await started(forwarding('web', pool(1)));
+    const ofSet = { family: NFPROTO.IPv4, table: 'fairlead', set: 'cluster-ips' };
+    const element = { keyLength: 4, dataLength: 0, count: 1, shape: ElementShape.comment };
+    const entries = Uint8Array.of(10, 96, 0, 9, 4, 0, 0, 0, ...Buffer.from('mine'));
+    rig.kernel.foreign(batch({ kind: 'elementsAdd', ...ofSet, ...element, entries }));
+    const { missing } = await rig.audit();
+    expect(missing).toBeGreaterThan(10);
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
+
   it("restores a rule although another program's verdict leads to it from the wrong hook", async () => {
     const rig = await started(forwarding('web', pool(1, 2)));
     const at = { family: NFPROTO.IPv4, table: 'fairlead' };

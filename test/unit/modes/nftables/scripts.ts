@@ -57,7 +57,7 @@ const stories = {
     stage.rig.drain();
   },
   'no-endpoints': async (stage, family) => {
-    await stage.play([everyKind(family)]);
+    await stage.play([everyKind(family, { endings: { endAfterMs: 1000 } })]);
     await stage.play([everyKind(family), endpoints(family, { [away]: ready })]);
   },
   'session-affinity': async (stage, family) => {
