@@ -241,7 +241,7 @@ export class ConntrackReconciler {
   get upToDate(): boolean {
     return (
       !this.#passes.isRunning &&
-      this.#all.every((work) => work.graceMs > 0 || work.again || work.frontends.isClear)
+      this.#all.every((work) => work.graceMs || work.again || work.frontends.isClear)
     );
   }
 

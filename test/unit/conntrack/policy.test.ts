@@ -130,6 +130,10 @@ describe('conntrack cleanup of a range of ports', () => {
   const range = { port: 5000, target: 5000, portRange: { first: 5000, last: 5999 } };
   const of = (...endpoints: string[]) => dns(endpoints, range);
   const both = of('10.244.0.1', '10.244.0.2');
+  const narrow = dns(['10.244.0.1', '10.244.0.2'], {
+    ...range,
+    portRange: { first: 5000, last: 5500 },
+  });
   const kept = '10.96.0.10:5400 < 10.244.0.1:5400';
   const lost = '10.96.0.10:5999 < 10.244.0.2:5999';
   const beyond = '10.96.0.10:6000 < 10.244.0.2:6000';
@@ -153,11 +157,17 @@ describe('conntrack cleanup of a range of ports', () => {
     expect(stale(steps, [ofSingle, kept, lost])).toEqual([kept, lost]);
   });
 
+  it('looks at the range alone where its ports change, and at nothing where they do not', () => {
+    const examined = (previous: Forwarding, next: Forwarding): number => {
+      const frontends = new SuspectFrontends();
+      eachSuspect(previous, next, frontends.suspect);
+      return frontends.fresh.size;
+    };
+    expect(examined(both, narrow)).toBe(1);
+    expect(examined(of('10.244.0.1'), both)).toBe(0);
+  });
+
   it('deletes what led to ports that the range has lost, or has newly got', () => {
-    const narrow = dns(['10.244.0.1', '10.244.0.2'], {
-      ...range,
-      portRange: { first: 5000, last: 5500 },
-    });
     const untranslated = '10.96.0.10:5999 < 10.96.0.10:5999';
     expect(stale([[both, narrow]], [kept, lost, beyond])).toEqual([lost, beyond]);
     expect(stale([[narrow, both]], [kept, lost, untranslated])).toEqual([untranslated]);

@@ -206,6 +206,13 @@ describe('conntrack cleanup for TCP', () => {
     expect(world.conntrack.texts).not.toContain(pending);
   });
 
+  it('is up to date while attempts may still be answered, and while connections age', () => {
+    world.sync(bothTcp, oneTcp);
+    expect(world.reconciler.upToDate).toBe(true);
+    world.sync(oneTcp, { ...oneTcp, endings: { maxAgeMs: 60_000 } });
+    expect(world.reconciler.upToDate).toBe(true);
+  });
+
   it('reads the table every two seconds while changes never end, and each in 2.5 s', async () => {
     const other = dns(['10.244.0.2'], { protocol, name: 'other', clusterIPs: ['10.96.0.20'] });
     for (let ms = 0; ms < 10_000; ms += 100) {
@@ -300,13 +307,16 @@ describe('conntrack cleanup for node ports', () => {
     await world.clock.pass(10_000);
     expect(world.deletions).toEqual([]);
 
-    world.reconciler.settled({
-      nodePortAddresses: [address(nodeAddress), address('192.168.0.100')],
-    });
+    const nodePortAddresses = [address(nodeAddress), address('192.168.0.100')];
+    world.reconciler.settled({ nodePortAddresses });
     await world.clock.pass(0);
     expect(world.deletions).toEqual([
       'UDP 172.16.0.9:4009 > 192.168.0.100:30053, reply 192.168.0.100:30053 > 172.16.0.9:4009',
     ]);
+    const { length } = world.conntrack.dumps;
+    world.reconciler.settled({ nodePortAddresses });
+    await world.clock.pass(0);
+    expect(world.conntrack.dumps).toHaveLength(length);
   });
 });
 
@@ -398,6 +408,25 @@ describe('the end of conntrack cleanup', () => {
     expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
   });
 
+  it('waits for the entries that are looked at, and not for thousands more', async () => {
+    const { clock, conntrack } = world;
+    const to = { protocol: 'UDP', to: '10.96.0.10:53', answeredBy: '10.244.0.1:5353' } as const;
+    conntrack.add(
+      ...Array.from({ length: 10_000 }, (_, i) => ({ ...to, from: `172.16.1.1:${i}` })),
+    );
+    let stopped: Promise<void> | undefined;
+    let turns = 0;
+    clock.turn = async () => {
+      turns += 1;
+      stopped = world.reconciler.stop();
+    };
+    world.sync(undefined, one);
+    await clock.pass(0);
+    await stopped;
+    expect(turns).toBe(1);
+    expect(world.deletions).toEqual([]);
+  });
+
   it('asks no frontend any more whether it waits for sweeps', async () => {
     for (let i = 0; i < 600; i += 1) {
       const clusterIPs = [`10.97.${i >> 8}.${i & 0xff}`];
@@ -454,10 +483,19 @@ it.each([
       return { ...of, endings: { endAfterMs: 1000, kept: of.cluster } };
     };
     const [before, after] = [tcp(['10.244.0.1', '10.244.0.2']), tcp(['10.244.0.1'])];
+    const lost = {
+      protocol: 'TCP',
+      from: '172.16.0.9:4003',
+      answeredBy: '10.244.0.2:5353',
+    } as const;
+    world.conntrack.add({ ...lost, to: '10.96.0.10:53' }, { ...lost, to: '10.96.0.99:53' });
     world.sync(undefined, before);
     await world.clock.pass(10_000);
     world.sync(before, after);
     await world.clock.pass(0);
     expect(world.conntrack.dumps.filter(({ state }) => state === 'any')).toHaveLength(dumps);
+    expect(world.deletions).toEqual([
+      'TCP 172.16.0.9:4003 > 10.96.0.10:53, reply 10.244.0.2:5353 > 172.16.0.9:4003',
+    ]);
   },
 );
