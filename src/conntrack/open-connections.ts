@@ -83,7 +83,7 @@ export class OpenConnections {
       const counts = this.#pass.get(key) ?? new Map<EndpointKey, number>();
       const endpoint = entries.key(i, 'replySource');
       // A range has the same port at all its endpoints, and entries one of the range.
-      const isOfRange = rangeIn(holder) !== undefined && cluster.length > 0;
+      const isOfRange = rangeIn(holder) !== undefined;
       addCount(counts, isOfRange ? withPortOf(endpoint, cluster.key(0)) : endpoint);
       this.#pass.set(key, counts);
     }

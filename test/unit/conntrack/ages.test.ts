@@ -117,12 +117,19 @@ describe('a connection', () => {
     world.become(aged(1));
     await world.clock.pass(minuteMs);
     world.conntrack.add(...connections(40, 1));
-    await world.clock.pass(0.89 * maxAgeMs);
+    await world.clock.pass(0.5 * maxAgeMs);
+    // Another endpoint makes none older.
+    world.become(aged(2));
+    await world.clock.pass(0.39 * maxAgeMs);
     expect(world.endedCount).toBe(0);
     // One in a second, and those of the last seconds have to wait.
     await world.clock.pass((1.1 + 2 / 40 - 0.89) * maxAgeMs + 5000);
     expect(world.endedCount).toBe(40);
     expect(world.ended.length).toBeGreaterThan(5);
+    const { length } = world.conntrack.dumps;
+    await world.clock.pass(minuteMs);
+    // Each of ten passes reads the entries of two frontends.
+    expect(world.conntrack.dumps).toHaveLength(length + 20);
   });
 
   it('that is there at the start counts as old as any, and so when the age changes', async () => {

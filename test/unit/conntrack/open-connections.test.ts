@@ -1,5 +1,6 @@
 /** Slots that follow the connections which a node has open. */
 import { expect, it, onTestFinished } from 'vitest';
+import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { dealInSteps, slotsOfEach } from '../../../src/state/deal.ts';
 import { finish } from '../../../src/state/steps.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
@@ -97,7 +98,8 @@ it('an endpoint with many gets a tenth, and slots are even when these have ended
   await world.clock.pass(3000);
   expect(world.slots).toEqual([23, 233]);
   world.conntrack.expire();
-  await world.clock.pass(30_000);
+  // What is left of their mean counts for as long.
+  await world.clock.pass(24_000);
   expect(world.slots).toEqual([128, 128]);
   // Entries are read as long as a Service asks for it.
   world.become(lasting(2), 'random');
@@ -115,6 +117,11 @@ it('slots of local endpoints that followed counts are dealt again once the pool 
   world.become(lasting(1));
   await world.clock.pass(3000);
   expect(world.moved).toEqual(['ns/dns']);
+  // Nothing is left of what was counted before.
+  world.conntrack.expire();
+  world.become(lasting(2));
+  await world.clock.pass(3000);
+  expect(world.moved).toEqual(['ns/dns']);
 });
 
 it('connections do not count that are closed, untranslated, or to others', async () => {
@@ -125,6 +132,10 @@ it('connections do not count that are closed, untranslated, or to others', async
   world.connect(99, { to: '10.96.0.11:53', ...toFirst });
   await world.clock.pass(3000);
   expect(world.moved).toEqual([]);
+  world.connect(40, toFirst);
+  await world.clock.pass(1000);
+  // A quarter of 40 counts after a pass, and slots go half of the way: 11.5 and 6.5, with 4 more.
+  expect(world.slots).toEqual([39, 217]);
 });
 
 it.each([
@@ -134,13 +145,19 @@ it.each([
   // A tenth.
   [1095, 897, false],
   [1098, 894, true],
-])('%i connections at one endpoint and %i at another move slots: %s', async (a, b, moves) => {
-  const world = new World(lasting(2));
-  world.connect(a, toFirst);
-  world.connect(b, toSecond);
-  await world.clock.pass(60_000);
-  expect(world.moved.length > 0).toBe(moves);
-});
+  // A quarter counts after the first pass.
+  [35, 0, false, 1000],
+  [36, 0, true, 1000],
+] as const)(
+  '%i connections at one endpoint and %i at another move slots: %s',
+  async (a, b, moves, ms = 60_000) => {
+    const world = new World(lasting(2));
+    world.connect(a, toFirst);
+    world.connect(b, toSecond);
+    await world.clock.pass(ms);
+    expect(world.moved.length > 0).toBe(moves);
+  },
+);
 
 it('short connections move no slots by chance, and let them rest after long ones', async () => {
   const world = new World(lasting(6));
@@ -156,25 +173,42 @@ it('short connections move no slots by chance, and let them rest after long ones
   expect(world.moved.length - length).toBeLessThan(12);
 });
 
-it('about 1,024 slots move after a pass, of each Service in its turn', async () => {
+it('about 1,024 slots of frontends move after a pass, of each Service in its turn', async () => {
   const names = Array.from({ length: 10 }, (_, i) => `s${i}`);
-  const of = (name: string, i: number) => lasting(2, { name, clusterIPs: [`10.96.1.${i}`] });
+  const of = (name: string, i: number) =>
+    lasting(2, { name, clusterIPs: [`10.96.1.${i}`], externalIPs: [`203.0.113.${i}`] });
   const world = new World(lasting(2), ...names.map(of));
   for (const i of names.keys()) world.connect(99, { to: `10.96.1.${i}:53`, ...toFirst });
   await world.clock.pass(1000);
-  expect(world.moved).toHaveLength(4);
-  await world.clock.pass(2000);
+  expect(world.moved).toHaveLength(2);
+  await world.clock.pass(4000);
   expect([...new Set(world.moved)].sort()).toEqual(names.map((name) => `ns/${name}`));
 });
 
-it('1,024 endpoints are compared after a pass, or those of one Service', async () => {
-  const world = new World(lasting(1024, { name: 'large', clusterIPs: ['10.96.1.1'] }), lasting(2));
-  world.connect(1, { to: '10.96.1.1:53', ...toFirst });
-  world.connect(99, toFirst);
-  await world.clock.pass(1000);
-  expect(world.moved).toEqual([]);
-  await world.clock.pass(1000);
-  expect(world.moved).toEqual(['ns/dns']);
+it.each([
+  [1024, 1, []],
+  [1023, 1, ['ns/dns']],
+  [1024, 0, ['ns/dns']],
+])(
+  '1,024 endpoints that have connections are compared after a pass, or those of one Service: of %i with %i',
+  async (count, connections, moved) => {
+    const large = lasting(count, { name: 'large', clusterIPs: ['10.96.1.1'] });
+    const world = new World(large, lasting(2));
+    world.connect(connections, { to: '10.96.1.1:53', ...toFirst });
+    world.connect(99, toFirst);
+    await world.clock.pass(1000);
+    expect(world.moved).toEqual(moved);
+    await world.clock.pass(1000);
+    expect(new Set(world.moved)).toEqual(new Set(['ns/dns']));
+  },
+);
+
+it('connections count for one of two endpoints that have the same address', async () => {
+  const runs = [5353, 5354].map((target) => lasting(1, { target }).cluster.latin1);
+  const world = new World({ ...lasting(2), cluster: EndpointList.ofRuns('IPv4', runs) });
+  world.connect(99, { answeredBy: `${hosts(1)[0]}:5354` });
+  await world.clock.pass(3000);
+  expect(world.slots).toEqual([233, 23]);
 });
 
 it('connections count for an endpoint at whichever port of a range', async () => {
