@@ -95,7 +95,10 @@ describe('decodeNode', () => {
     const { record, problems } = decodeNode({
       metadata: { name: 'n1', labels: { 'topology.kubernetes.io/zone': 7 } },
       spec: { podCIDR: '10.2.0.0/24', podCIDRs: ['10.1.0.9/24', 'all', ''], taints: [null, {}] },
-      status: { addresses: [null, { type: 'Somewhere', address: '10.0.0.1' }, { type: '' }] },
+      status: {
+        addresses: [null, { type: 'Somewhere', address: '10.0.0.1' }, { type: '' }],
+        conditions: {},
+      },
     });
     expect(record).toMatchObject({ addresses: [], podCIDRs: ['10.1.0.9/24'], taintKeys: [] });
     expect(problems.map(({ field, reason }) => `${field} | ${reason}`)).toEqual([
@@ -109,6 +112,7 @@ describe('decodeNode', () => {
       'metadata.labels[topology.kubernetes.io/zone] | must be a string, is 7',
       'spec.taints[0] | must be an object, is null',
       'spec.taints[1].key | must be a string, is undefined',
+      'status.conditions | must be a list, is {}',
     ]);
   });
 });

@@ -33,6 +33,17 @@ it.each(['after:0s', 'after:61m', 'after:5', 'after:', 'after:1.5s', 'always', '
   },
 );
 
+it.each([
+  ['9s', undefined],
+  ['10s', 10_000],
+  ['24h', 86_400_000],
+  ['25h', undefined],
+])('max-connection-age is %s at least or at most, or means nothing: %s', (text, maxAgeMs) => {
+  const { told, value } = reading({ 'fairlead.io/max-connection-age': text });
+  expect(value).toEqual(maxAgeMs && { maxAgeMs });
+  expect(told).toHaveLength(maxAgeMs === undefined ? 1 : 0);
+});
+
 it('keeps UDP flows where the other annotation says so, with or without the first', () => {
   const keep = { [flows]: 'keep-while-serving' };
   expect(reading(keep)).toEqual({ value: { keepsFlows: true }, told: [] });

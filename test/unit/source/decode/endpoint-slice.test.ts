@@ -200,6 +200,19 @@ describe('endpointSliceInSteps', () => {
     expect(record!.zoneHints!.at(2)).toBe(record!.zoneHints!.at(0));
   });
 
+  it.each([
+    ['columns', 'zone-', false],
+    ['lists, because names have line ends', 'zone\n', true],
+  ])('keeps many different zone hints in %s', (_, prefix, isArray) => {
+    const zones = Array.from({ length: 100 }, (_, i) => (i % 7 === 0 ? [] : [prefix + i, 'all']));
+    const endpoints = zones.map((names, i) => {
+      return { addresses: [`10.0.1.${i}`], hints: { forZones: names.map((name) => ({ name })) } };
+    });
+    const { zoneHints } = decode(slice({ endpoints })).record!;
+    expect([...zoneHints!]).toEqual(zones);
+    expect(Array.isArray(zoneHints)).toBe(isArray);
+  });
+
   it('keeps the node and zone of endpoints, one shared record per node', () => {
     const { record, problems } = decode(
       slice({

@@ -157,6 +157,15 @@ describe('serviceInSteps', () => {
     ]);
   });
 
+  it('has a selector, which finds its endpoints, or none', () => {
+    const has = (spec: Raw) => decode(service({ spec })).record!.hasSelector;
+    expect([{}, { selector: {} }, { selector: { app: 'web' } }].map(has)).toEqual([
+      undefined,
+      undefined,
+      true,
+    ]);
+  });
+
   it('is served by the proxy that its label names, and by no other', () => {
     const served = (label: string | undefined, proxyName: string) => {
       const labels =
@@ -165,6 +174,13 @@ describe('serviceInSteps', () => {
       const { change } = decodeChange('services', raw, decodeContext('node', proxyName));
       return change?.kind === 'service-unserved' ? change.unserved.because : change?.kind;
     };
+    const addressesOf = (spec: Raw): readonly string[] | undefined => {
+      const { change } = decodeChange('services', service({ spec }), decodeContext('node', 'blue'));
+      return change?.kind === 'service-unserved' ? change.unserved.addresses : undefined;
+    };
+    const [one, two] = ['10.96.0.1', 'fd00::1'];
+    expect(addressesOf({ clusterIP: one, clusterIPs: [] })).toEqual([one]);
+    expect(addressesOf({ clusterIP: one, clusterIPs: [one, two] })).toEqual([one, two]);
     expect(served('blue', 'blue')).toBe('service');
     expect(served('green', 'blue')).toMatch(/gives it to the proxy "green"$/);
     expect(served(undefined, 'blue')).toBe(
