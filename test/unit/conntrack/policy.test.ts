@@ -59,6 +59,20 @@ describe('conntrack cleanup in a mode that translates nothing', () => {
 });
 
 describe('conntrack entries', () => {
+  it('of a frontend that has not changed are not judged by it', () => {
+    const inForce = new FrontendsInForce('IPv4');
+    inForce.changed(undefined, one);
+    const to = { to: '10.96.0.10:53', answeredBy: '10.244.0.2:5353' };
+    const entries = packedEntries('IPv4', [{ protocol: 'UDP', from: '172.16.0.9:4000', ...to }]);
+    const judged = (suspects: Parameters<typeof contradicting>[1]['suspects']): number => {
+      const criteria = { suspects, spared: new Map(), nodePortAddresses: () => [] };
+      const of = { holders: inForce.of('UDP'), untranslated: 'wrong', ...criteria } as const;
+      return contradicting(entries, of).length;
+    };
+    const [key] = frontendKeys(one);
+    expect([new Map(), new Map([[key!, new Set<never>()]])].map(judged)).toEqual([0, 1]);
+  });
+
   it('are deleted that were not translated if their frontend gets its first endpoint', () => {
     expect(stale([[none, one]], [notTranslated, toFirst, toSecond])).toEqual([
       notTranslated,

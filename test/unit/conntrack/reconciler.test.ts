@@ -146,6 +146,15 @@ describe('a conntrack cleanup', () => {
     expect(world.reconciler.upToDate).toBe(true);
   });
 
+  it('reads nothing again for least-connections where no mode asks how many there are', async () => {
+    const deal = { asked: undefined, balance: 'least-connections', because: undefined } as const;
+    const { cluster, local } = both;
+    world.sync(undefined, { ...both, deal: { ...deal, cluster, local, leftOut: undefined } });
+    await world.clock.pass(10_000);
+    expect(world.conntrack.dumps).toHaveLength(1);
+    expect(world.reconciler.open(both.key)).toBeUndefined();
+  });
+
   it('requests only the entries of a frontend if only that one changed', async () => {
     world.sync(undefined, both);
     await world.clock.pass(10_000);
