@@ -246,6 +246,31 @@ describe('the sync during the first lists', () => {
     expect(isHooked(world.kernel)).toBe(true);
   });
 
+  it('adds the hooks after thirty syncs that had no time for all changes', async () => {
+    const [clock, kernel] = [new ToyClock(), new FakeKernel()];
+    const world = nftablesWorld(kernel, 1, undefined, clock);
+    world.run();
+    await quiet();
+    list(world);
+    await clock.pass(300);
+    const apply = kernel.apply.bind(kernel);
+    kernel.apply = async (ops) => {
+      await new Promise<void>((resolve) => void clock.after(1100, resolve));
+      return apply(ops);
+    };
+    world.synced();
+    let seconds = 0;
+    for (; !isHooked(kernel) && seconds < 100; seconds += 1) {
+      for (let i = 0; i < 10; i += 1) world.setEndpoints(`web-${i}`, `10.244.${i}.${seconds}`);
+      await clock.pass(1000);
+    }
+    kernel.apply = apply;
+    await clock.pass(2000);
+    // Each sync has two batches.
+    expect(seconds).toBeGreaterThanOrEqual(30 * 2.2);
+    expect(seconds).toBeLessThan(30 * 2.2 + 4);
+  });
+
   it('isolates a Service that the kernel refuses', async () => {
     const kernel = new FakeKernel();
     const world = nftablesWorld(kernel);

@@ -234,6 +234,25 @@ describe('the audit', () => {
     expect(world.kinds('drift').at(-1)).toMatchObject({ drift: { missing: 1, wrong: 0 } });
   });
 
+  it('passes over what was never in force, and says of a change which came before it that it waits', async () => {
+    const world = await running(5, new World({ minSyncPeriodMs: 10_000 }));
+    world.kernel.refuse = (ops) => {
+      const op = ops.findIndex(({ object }) => object === `f ${port('web-5')}`);
+      return op < 0 ? undefined : refusal('EINVAL', op);
+    };
+    world.addServices(5, 6);
+    await world.clock.pass(30_000);
+    for (const host of [7, 8]) {
+      world.setEndpoints('web-1', `10.245.0.${host}`);
+      await world.clock.pass(0);
+    }
+    world.sync.audit.verify();
+    await world.clock.pass(100);
+    expect(world.kinds('audited')).toHaveLength(1);
+    expect(world.sync.statusOf(port('web-1'))).toMatchObject({ status: 'waiting' });
+    expect(world.sync.statusOf(port('web-5'))).toMatchObject({ status: 'set aside' });
+  });
+
   it('makes syncs wait for a reading after two that they have spoilt', async () => {
     const audit = { checkMs: 1e6, fullMs: 1e9, restFactor: 1 };
     const world = await running(50, new World({ audit }));

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { SyncEvent } from '../../../src/sync/events.ts';
 import { isMostlyRefused } from '../../../src/sync/family.ts';
+import { ips } from '../state/build.ts';
 import { quiet, refusal, type ToyOp } from './double.ts';
 import { port, started, World, webService } from './world.ts';
 
@@ -119,6 +120,16 @@ describe('a Service that the kernel refuses', () => {
     expect(world.kinds('failed')).toMatchObject([{ failures: [{ code: 'EINVAL' }] }]);
     const behind = Object.entries(world.wanted).filter(([key, is]) => world.forwarded[key] !== is);
     expect(behind.map(([key]) => key)).toEqual([port('web-1')]);
+  });
+
+  it('is the only one in quarantine when one of many elements is to be planned after it', async () => {
+    const world = await started(3);
+    world.kernel.refuse = refuseService('web-1');
+    world.setEndpoints('web-1', '10.244.9.1');
+    world.setEndpoints('web-2', ...ips(1100));
+    await world.clock.pass(100);
+    expect([...world.sync.quarantined].map(({ key }) => key)).toEqual([port('web-1')]);
+    expect(world.forwarded[port('web-2')]).toBe(world.wanted[port('web-2')]);
   });
 
   it('is retried with growing, bounded delays', async () => {
