@@ -66,3 +66,26 @@ it('an audit deletes doubles of our jumps, and leaves jumps of other programs', 
   expect(await rig.audit()).toEqual(noDrift);
   expect(save(rig.kernel, 'IPv4')).toBe(others);
 });
+
+it('a cleanup removes what is ours, but for chains that other programs need', async () => {
+  const { kernel } = await started();
+  const [other, own] = [{ table: 'nat', chain: 'OTHER' } as const, jump(chainOfWeb)];
+  kernel.foreign(
+    batch(
+      { kind: 'chainAdd', ...ip, ...other, comment: '' },
+      ruleAdd(other.table, other.chain, { target: own }),
+      ruleAdd('filter', 'INPUT', { target: drop }),
+    ),
+  );
+  const because = "only Fairlead's iptables mode has KUBE-HAIRPIN among them";
+  expect(await iptablesMode().owned(kernel)).toEqual([
+    { object: '14 chains KUBE-* of family ip', because },
+  ]);
+  await iptablesMode().cleanup(kernel);
+  const left = save(kernel, 'IPv4').match(/^(?:-A|:KUBE) ?\S+/gm);
+  expect(left).toEqual([
+    ...[`:${chainOfWeb}`, `-A ${chainOfWeb}`, '-A OTHER'],
+    // The kubelet has these, too.
+    ...[':KUBE-FIREWALL', '-A INPUT', '-A INPUT', '-A OUTPUT', '-A KUBE-FIREWALL'],
+  ]);
+});

@@ -113,13 +113,13 @@ describe('the counters of iptables rules', () => {
   it('are not those of a double that an audit deletes', async () => {
     await stage.play([web, served(here)]);
     seen('nat', 'KUBE-SERVICES', 3);
-    const chain = kernel.table(NFPROTO.IPv4, 'nat')!.chains.get('KUBE-SERVICES')!;
-    const { expressions } = chain.rules[0]!;
-    const at = { family: NFPROTO.IPv4, table: 'nat', chain: chain.name };
+    const at = { family: NFPROTO.IPv4, table: 'nat', chain: 'KUBE-SERVICES' };
+    const rules = () => kernel.table(at.family, at.table)!.chains.get(at.chain)!.rules;
+    const { expressions } = rules()[0]!;
     kernel.foreign(
       batch({ kind: 'xtRuleAdd', ...at, position: 0, echo: 0, protocol: 0, expressions }),
     );
-    chain.rules.at(-1)!.packets = 9;
+    rules().at(-1)!.packets = 9;
     await stage.rig.audit();
     expect(await told()).toEqual({ [connections]: 3 });
   });

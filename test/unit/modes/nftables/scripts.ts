@@ -59,6 +59,7 @@ const stories = {
   'no-endpoints': async (stage, family) => {
     await stage.play([everyKind(family, { endings: { endAfterMs: 1000 } })]);
     await stage.play([everyKind(family), endpoints(family, { [away]: ready })]);
+    stage.rig.drain();
   },
   'session-affinity': async (stage, family) => {
     const policies = { externalTrafficPolicy: 'Local', affinityTimeoutSeconds: 10800 } as const;
@@ -70,7 +71,8 @@ const stories = {
     await stage.play(everyProtocol(family, both));
   },
   'as-iptables': async (stage, family) => {
-    await stage.play([everyKind(family), endpoints(family, { ...both, [maybeHere]: ready })]);
+    const web = everyKind(family, { balancing: { balance: 'round-robin' } });
+    await stage.play([web, endpoints(family, { ...both, [maybeHere]: ready })]);
   },
   environment: async (stage, family) => {
     await stage.play();

@@ -1,6 +1,6 @@
 /** What clients of sockets get, on loopback addresses. */
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { createServer, Server } from 'node:net';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { rangesOf } from '../../../../src/net/address-ranges.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
@@ -357,6 +357,23 @@ describe('a socket that cannot be opened', () => {
       });
     }
     expect([...board.frontends('IPv4')]).toEqual([]);
+  });
+
+  it('names the capability that ports below 1024 need', async () => {
+    const denied = Object.assign(new Error(), { code: 'EACCES', errno: -13 });
+    vi.spyOn(Server.prototype, 'listen').mockImplementation(function (this: Server) {
+      queueMicrotask(() => this.emit('error', denied));
+      return this;
+    });
+    onTestFinished(() => void vi.restoreAllMocks());
+    const hint = ': ports below 1024 need CAP_NET_BIND_SERVICE';
+    for (const [number, said] of [
+      [1023, hint],
+      [1024, ''],
+    ] as const) {
+      const refusal = await switchboard().open(frontend(host(32, 1), pool(), { port: number }));
+      expect(refusal?.message.replace(/.*EACCES\)/, '')).toBe(said);
+    }
   });
 
   it('is refused permanently if the protocol is not supported', async () => {
