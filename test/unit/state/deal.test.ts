@@ -277,6 +277,7 @@ it.each([
   { counts: [0, 0], weights: [300, 100], slots: [192, 64] },
   { counts: [300, 100], weights: [300, 100], slots: [192, 64] },
   { counts: [0, 9], weights: [100, 0], slots: [256, 0] },
+  { counts: [9, 0], weights: [100, 0], slots: [256, 0] },
   { counts: [], weights: Array(200).fill(1), slots: Array(200).fill(2) },
 ])('$counts connections at weights of $weights have $slots slots', ({ counts, weights, slots }) => {
   const cluster = pool(...upTo(weights.length));
@@ -285,6 +286,17 @@ it.each([
   const given = { weights: byKey(weights), open: byKey(counts), slotsMax: everywhere };
   const deal = dealOf({ ...asks, ...given }, { cluster, local: cluster })!;
   expect(slotsOfEach(cluster, deal.cluster)).toEqual(slots);
+});
+
+it('the deal of weights rests at each 1,024 endpoints, whatever it does with them', () => {
+  const restsOf = (count: number): number => {
+    const cluster = pool(...upTo(count));
+    const weights = new Map(upTo(count).map((weight, i) => [cluster.key(i), weight]));
+    const input = { asked: undefined, here: undefined, canRemember: true, slotsMax: everywhere };
+    return [...dealInSteps({ ...input, weights }, { cluster, local: cluster })].length;
+  };
+  // It reads weights, divides, apportions, sorts and spreads them, and copies 4,096 slots a time.
+  expect(restsOf(8192) - restsOf(4096)).toBe(5 * 4 + 2);
 });
 
 describe('weights of a kernel that lacks what they need', () => {

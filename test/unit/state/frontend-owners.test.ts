@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { FrontendOwners, type Ownership } from '../../../src/state/frontend-owners.ts';
 import { keysOf, type NodeSockets } from '../../../src/state/node-sockets.ts';
 import { resolve } from '../../../src/state/resolve.ts';
-import { address, context, http, service } from './build.ts';
+import { finish } from '../../../src/state/steps.ts';
+import type { Service } from '../../../src/state/types.ts';
+import { address, context, http, portsOf, service } from './build.ts';
 import { Cluster, frontends } from './cluster.ts';
 
 const shared = '203.0.113.1';
@@ -104,6 +107,26 @@ describe('a port at an address of the node', () => {
     cluster.set(udp);
     expect(cluster.of(udp)).toHaveLength(2);
   });
+});
+
+it('thousands of frontends are withdrawn in parts, of each of which the next claimant gets its own', () => {
+  const of = (name: string, createdMs: number, count: number) => {
+    const clusterIPs = [`10.96.0.${createdMs}`];
+    return service({ name, createdMs, clusterIPs, externalIPs: [shared], ports: portsOf(count) });
+  };
+  const [large, small, other] = [of('large', 1, 1000), of('large', 1, 10), of('other', 2, 1000)];
+  const owners = new FrontendOwners();
+  const resolved = (one: Service) => resolve(one, [], context);
+  for (const one of [large, other]) finish(owners.set(one, resolved(one)));
+  const parts = [...owners.withdraw(large.key, resolved(small))];
+  const gained = (all: Ownership['transfers']): number =>
+    all.reduce((sum, one) => sum + one.gained.length, 0);
+  // Of 990 ports at two addresses three parts of 512, and the rest with what is set.
+  expect(parts.flatMap((part) => (part === undefined ? [] : gained(part.transfers)))).toEqual([
+    256, 256, 256,
+  ]);
+  expect(gained(finish(owners.set(small, resolved(small))).transfers)).toBe(222);
+  expect([...owners.withdraw(small.key, [])]).toEqual([]);
 });
 
 describe('a conflict about a frontend', () => {

@@ -25,6 +25,7 @@ it('picks Services, in the record that the state has of each', () => {
   put('b');
   picked.find();
   expect([picked.all, picked.has('ns/a'), picked.has('ns/b')]).toEqual([[first], true, false]);
+  expect(['ns/a', 'ns/b'].map((key) => picked.get(key))).toEqual([first, undefined]);
   const after = () => ['ns/a', 'ns/b'].map((key) => picked.resolved(key));
   expect(after()).toEqual(['same record', 'none']);
   const second = put('a', { affinityTimeoutSeconds: 61 });

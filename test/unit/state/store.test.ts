@@ -23,6 +23,20 @@ describe('the dirty Services', () => {
     expect(state.machines.size).toBe(0);
   });
 
+  it('include one that changes while it is resolved, once more when that is done', () => {
+    const state = settled(service());
+    for (const resource of ['services', 'endpointslices'] as const) state.markSynced(resource);
+    state.touch('ns/web');
+    const changed = state.changed.get('ns/web')!;
+    state.changed.take()(1);
+    changed.steps = (function* () {})();
+    for (const uid of ['b', 'c']) state.apply({ kind: 'service', service: service({ uid }) });
+    state.resolved(changed);
+    expect([state.isDirty('ns/web'), state.waits(state.changes)]).toEqual([true, true]);
+    expect(takeChanged(state)).toEqual(['ns/web']);
+    expect(state.changed.next()).toBeUndefined();
+  });
+
   it('are returned in parts, the longest waiting first', () => {
     const state = settled();
     const names = ['e', 'd', 'c', 'b', 'a'];

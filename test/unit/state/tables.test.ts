@@ -4,6 +4,7 @@ import { EndpointFlag } from '../../../src/state/candidates.ts';
 import { choose, whyNot } from '../../../src/state/categorise.ts';
 import { ageLimitMs } from '../../../src/state/endings.ts';
 import { nodePortsOf } from '../../../src/state/frontend-key.ts';
+import { servedPortKey } from '../../../src/state/frontends-in-force.ts';
 import { bytesOfService, bytesOfSlice, bytesOfUnserved } from '../../../src/state/heap-guard.ts';
 import {
   allPaths,
@@ -14,7 +15,7 @@ import {
   wayOf,
 } from '../../../src/state/paths.ts';
 import { packedPorts } from '../../../src/state/port-list.ts';
-import { finish } from '../../../src/state/steps.ts';
+import { alternating, finish } from '../../../src/state/steps.ts';
 import { topologyMode, whyIgnored } from '../../../src/state/topology.ts';
 import { forwardingKeys } from '../../../src/state/types.ts';
 import {
@@ -63,6 +64,22 @@ describe('the paths of a frontend', () => {
       outside: allPaths.reject,
     });
   });
+});
+
+it('queues that alternate each give one, until all are empty', () => {
+  const queues = [[1, 2, 3], [4], [], [5, 6]].map((numbers) => numbers.values());
+  expect([...alternating(queues)]).toEqual([1, 4, 5, 2, 6, 3]);
+});
+
+it('the key of a served port has all that distinguishes it', () => {
+  const of = {
+    family: 'IPv4',
+    namespace: 'ns',
+    service: 'web',
+    port: 'http',
+    protocol: 'TCP',
+  } as const;
+  expect(servedPortKey(of)).toBe('IPv4/ns/web/http/TCP');
 });
 
 describe('the bytes of an object', () => {
