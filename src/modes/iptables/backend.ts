@@ -163,7 +163,8 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   ): Promise<void> {
     const { handles } = this.#memory;
     const kept = new Set(touched);
-    const there = await found.rulesIn([...this.#config.part.shared, ...found.builtIns], pause);
+    // Jumps from built-in chains never leave.
+    const there = await found.rulesIn(this.#config.part.shared, pause);
     await inTurns(handles, pause, ([id, handle]) => {
       const name = ruleName(chainAt(id).table, handle);
       if (kept.has(id)) kept.add(name);
