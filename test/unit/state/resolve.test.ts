@@ -171,8 +171,11 @@ describe('traffic policies', () => {
   ] as const)(
     'permit a %s Service with external IPs %j to have eTP Local: %s',
     (type, ips, expected) => {
-      const of = service({ ...external, type, externalIPs: [...ips] });
-      expect(pathsAt(resolveOne(of, bothKinds), 'loadBalancerIP')).toBe(expected);
+      // Load balancers may do without node ports.
+      for (const port of [nodePort, http]) {
+        const of = service({ ...external, type, externalIPs: [...ips], ports: [port] });
+        expect(pathsAt(resolveOne(of, bothKinds), 'loadBalancerIP')).toBe(expected);
+      }
     },
   );
 

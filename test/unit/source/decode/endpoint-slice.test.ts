@@ -297,6 +297,7 @@ describe('endpointSliceInSteps', () => {
         ports: [
           { name: 'a', port: 70_000 },
           { name: 'b', port: 1, protocol: 'X' },
+          { name: 'c', port: 80.5 },
         ],
       }),
     );
@@ -304,6 +305,7 @@ describe('endpointSliceInSteps', () => {
     expect(problems).toEqual([
       `${subject} | ports[0].port | must be a whole number 1–65535, is 70000`,
       `${subject} | ports[1].protocol | must be TCP or UDP or SCTP, is "X"`,
+      `${subject} | ports[2].port | must be a whole number 1–65535, is 80.5`,
     ]);
   });
 

@@ -147,6 +147,15 @@ describe('serviceInSteps', () => {
     walk(full, []);
   });
 
+  it.each([
+    [{ 'fairlead.io/source-ranges': 'all' }, { guardsAll: true }],
+    [{ 'fairlead.io/fast-path': 'off' }, { isFastPathOff: true }],
+    [{ 'fairlead.io/fast-path': 'on' }, {}],
+  ])('has a property for the annotation %j alone: %j', (annotations, has) => {
+    const { guardsAll, isFastPathOff } = decode(service({ metadata: { annotations } })).record!;
+    expect({ guardsAll, isFastPathOff }).toEqual(has);
+  });
+
   it('reports an unknown annotation value, and continues without it', () => {
     const annotations = { 'fairlead.io/connect-time': 'no', 'fairlead.io/fast-path': '' };
     const { record, problems } = decode(service({ metadata: { annotations } }));
