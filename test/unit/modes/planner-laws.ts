@@ -12,15 +12,20 @@ export interface Meddler<M> {
   readonly meddle: (kernel: FakeKernel, family: Family, meddling: M) => void;
 }
 
+/** Of a test. */
+export const longestMs = 300_000;
 /** The simulation meets the same laws in each change; `scripts/nightly` asks for more. */
-const numRuns = Number(process.env.FAIRLEAD_RUNS ?? 40);
+export const runs = {
+  numRuns: Number(process.env.FAIRLEAD_RUNS ?? 40),
+  interruptAfterTimeLimit: longestMs - 20_000,
+};
 
 export function describePlanner<M>(
   name: string,
   subject: Subject,
   { meddle, meddlings }: Meddler<M>,
 ): void {
-  describe(name, { timeout: 300_000 }, () => {
+  describe(name, { timeout: longestMs }, () => {
     it('reaches in steps the same state as one full load, and writes nothing for an unchanged Forwarding then', () =>
       fc.assert(
         fc.asyncProperty(stories(quiet), async ([opening, plot]) => {
@@ -33,7 +38,7 @@ export function describePlanner<M>(
           expect(story.rig.planner.take()).toBeUndefined();
           expect(story.rig.planner.takeDeferred).toBeUndefined();
         }),
-        { numRuns },
+        runs,
       ));
 
     it('takes over from any process that died at any time, and writes nothing when it adopts or audits a correct state', () =>
@@ -50,7 +55,7 @@ export function describePlanner<M>(
           rig.drain();
           expect(rig.kernel.writes).toBe(writes);
         }),
-        { numRuns },
+        runs,
       ));
 
     it('reports no drift for what it wrote itself, at any moment of the audit too, whatever deletions are deferred', () =>
@@ -72,7 +77,7 @@ export function describePlanner<M>(
             expect(story.settle()).toBe(await story.fresh());
           },
         ),
-        { numRuns },
+        runs,
       ));
 
     it('continues after batches that the kernel refused', () =>
@@ -82,7 +87,7 @@ export function describePlanner<M>(
           await story.live(plot);
           expect(story.settle()).toBe(await story.fresh());
         }),
-        { numRuns },
+        runs,
       ));
 
     it('undoes all changes of its table by another program, and nothing else', () =>
@@ -112,7 +117,7 @@ export function describePlanner<M>(
             expect(await rig.audit()).toEqual(noDrift);
           },
         ),
-        { numRuns },
+        runs,
       ));
 
     it('repairs in slices while the cluster continues to change', () =>
@@ -134,7 +139,7 @@ export function describePlanner<M>(
             expect(story.settle()).toBe(await story.fresh());
           },
         ),
-        { numRuns },
+        runs,
       ));
   });
 }

@@ -27,6 +27,7 @@ import {
   forwardingsOf,
 } from '../nftables/cluster.ts';
 import { noDrift } from '../nftables/rig.ts';
+import { longestMs, runs } from '../planner-laws.ts';
 import { freshState, Rig } from './rig.ts';
 
 /** `op`: the first one that a kernel refuses. */
@@ -166,12 +167,10 @@ function meddle(kernel: FakeKernel, family: Family, { deed, which }: Meddling): 
 }
 type Meddling = typeof meddlings extends fc.Arbitrary<infer T> ? T : never;
 
-const numRuns = Number(process.env.FAIRLEAD_RUNS ?? 40);
-
 it(
   'mode ipvs reaches the same state by any way, and undoes what other programs change',
   {
-    timeout: 300_000,
+    timeout: longestMs,
   },
   () =>
     fc.assert(
@@ -195,6 +194,6 @@ it(
           await life.expectSettled();
         },
       ),
-      { numRuns },
+      runs,
     ),
 );
