@@ -11,7 +11,7 @@ import { Ruleset } from '../../../src/sync/ruleset.ts';
 import { noPause } from '../../../src/time/pacer.ts';
 import { batch } from '../../conformance/ops.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
-import { config, environment, forwarding, pool } from '../modes/nftables/forwardings.ts';
+import { clusterIP, config, environment, forwarding, pool } from '../modes/nftables/forwardings.ts';
 import { ToyClock, ToyKernel, ToyPlanner } from './double.ts';
 
 /** A kernel that holds what it should, and its comparisons. */
@@ -109,6 +109,15 @@ it('what a comparison found serves no longer once others have committed', async 
   expect(second).toEqual(first);
   expect(second).not.toBe(first);
   expect(await node.comparisons.compare()).toBe(second);
+});
+
+it('a comparison leaves out what we commit while it reads, and reads once', async () => {
+  const node = new Node();
+  await node.start();
+  await node.change(forwarding('web', pool(1)));
+  const api = forwarding('api', pool(2), { frontends: [clusterIP('10.96.0.2')] });
+  node.clock.after(node.dumpMs / 2, () => node.change(api));
+  expect(await node.comparisons.compare()).toEqual({ compared: 1, leftOut: 1, differences: [] });
 });
 
 it('each comparison reads the kernel where no generation shows what others change', async () => {
