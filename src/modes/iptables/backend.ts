@@ -163,7 +163,6 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   ): Promise<void> {
     const { handles } = this.#memory;
     const kept = new Set(touched);
-    // Jumps from built-in chains never leave.
     const there = await found.rulesIn(this.#config.part.shared, pause);
     await inTurns(handles, pause, ([id, handle]) => {
       const name = ruleName(chainAt(id).table, handle);
