@@ -208,7 +208,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/fast-path': 575,
   'src/host': 2658,
   'src/kernel': 6594,
-  'src/modes': 14_343,
+  'src/modes': 14_342,
   'src/net': 1445,
   'src/serve': 14_870,
   'src/service-bytes': 239,
@@ -218,7 +218,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 120_655,
+  test: 120_659,
 };
 
 describe('budgets', () => {
