@@ -161,10 +161,6 @@ describe('a planner', () => {
     expect(await planner.miscounts?.(kernel)).toBeUndefined();
     apply();
     expect(await planner.miscounts?.(kernel)).toEqual([]);
-    planner.change(grown, undefined);
-    planner.take()!.refused();
-    await planner.resume([grown], noPause);
-    expect(await planner.miscounts?.(kernel)).toEqual([]);
   });
 });
 
