@@ -5,9 +5,10 @@ import { keysOf, noSockets } from '../../../src/state/node-sockets.ts';
 import type { ResolveContext } from '../../../src/state/resolve.ts';
 import { finish } from '../../../src/state/steps.ts';
 import { ClusterState } from '../../../src/state/store.ts';
+import type { Service } from '../../../src/state/types.ts';
 import { Desired } from '../../../src/sync/desired.ts';
 import type { SyncEvent } from '../../../src/sync/events.ts';
-import { address, cidr, context, ready, service, slice, unready } from '../state/build.ts';
+import { address, cidr, context, http, ready, service, slice, unready } from '../state/build.ts';
 import { ToyClock } from './double.ts';
 
 class Rig {
@@ -77,6 +78,22 @@ it('reports once that a balance is not available here, and again after a new req
   expect(ask('maglev')).toEqual(['balance-not-done']);
   rig.context = { ...context, dealing: undefined };
   expect(rig.again()).toEqual([]);
+});
+
+it('a Service is resolved again when the range of an older one lets go of its port', () => {
+  const rig = new Rig();
+  const at = (name: string, port: number, createdMs: number) =>
+    service({ name, createdMs, externalIPs: ['203.0.113.1'], ports: [{ ...http, port }] });
+  const older = { ...at('older', 5000, 1), clusterIPs: [address('10.96.0.2')] };
+  const change = (...services: Service[]): string[] => {
+    for (const one of services) rig.state.apply({ kind: 'service', service: one });
+    for (const one of rig.state.changed) rig.state.resolved(one);
+    for (const { key } of services) rig.again(key);
+    return [...rig.state.changed].map(({ key }) => key);
+  };
+  change({ ...older, portRange: { first: 5000, last: 5999 } }, at('web', 5400, 2));
+  expect(change({ ...older, portRange: { first: 5000, last: 5500 } })).toEqual([]);
+  expect(change({ ...older, portRange: { first: 5000, last: 5300 } })).toEqual(['ns/web']);
 });
 
 it('endpoints of the API servers are kept while there are none, which is reported once', () => {
