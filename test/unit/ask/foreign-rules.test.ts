@@ -471,7 +471,18 @@ it('is the same value as long as it has not changed, whatever else changes in th
   await kernel.apply(other.finish());
   expect(await read()).toBe(first);
   await kernel.apply(table({ in: { ...forward, rules: [[tcp, drop]] } }));
-  expect(await read()).not.toBe(first);
+  const second = await read();
+  expect(second).not.toBe(first);
+  // What was read a minute ago is read again, but is looked for once a second.
+  await kernel.apply(table({ in: { ...forward, rules: [[to(endpoint), drop]] } }));
+  const foundAfter = async (ms: number) => {
+    nowMs += ms;
+    await foreignRules.refresh();
+    return foreignRules.found;
+  };
+  expect(await foundAfter(59_500)).toBe(second);
+  expect(await foundAfter(999)).toBe(second);
+  expect(await foundAfter(1)).not.toBe(second);
 });
 
 it('waits a second for a kernel that is busy, and then uses what was known before', async () => {

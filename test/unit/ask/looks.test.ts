@@ -47,11 +47,12 @@ describe('a survey of EndpointSlices', () => {
 });
 
 describe('a look for pods that rules stop', () => {
-  async function found(pods: number, ports: number, left = pods): Promise<string[]> {
+  function clientsOf(pods: number, ports: number) {
+    const clock = new ToyClock();
     const senders = Array.from({ length: pods }, (_, i) => Uint8Array.of(10, 0, 0, i));
     const all = Array.from({ length: ports }, (_, i) => forwarding(`web-${i}`, pool(1)));
     const clients = new StoppedClients({
-      ...{ clock: new ToyClock(), config, state: { node: undefined } },
+      ...{ clock, config, state: { node: undefined } },
       engine: {
         families: [{ family: 'IPv4', inForce: new Map(all.map((one) => [one.key, one])) }],
         interfaces: [],
@@ -65,10 +66,27 @@ describe('a look for pods that rules stop', () => {
           client && one.forwarding === all.at(-1) ? [{ text: () => 'A rule.' }] : [],
       },
     } as unknown as ConstructorParameters<typeof StoppedClients>[0]);
+    return { clients, clock, senders };
+  }
+
+  async function found(pods: number, ports: number, left = pods): Promise<string[]> {
+    const { clients, senders } = clientsOf(pods, ports);
     await clients.refresh();
     senders.length = left;
     return clients.findings.map(({ check }) => check);
   }
+
+  it('is made again after ten seconds', async () => {
+    const { clients, clock, senders } = clientsOf(1, 1);
+    const foundAfter = async (ms: number): Promise<number> => {
+      await clock.pass(ms);
+      await clients.refresh();
+      return clients.findings.length;
+    };
+    expect(await foundAfter(0)).toBe(1);
+    senders.push(Uint8Array.of(10, 0, 0, 7));
+    expect([await foundAfter(9999), await foundAfter(1)]).toEqual([1, 2]);
+  });
 
   it('names the first eight, and one port of the first thousand', async () => {
     const named = Array.from({ length: 8 }, (_, i) => Address.from(Uint8Array.of(10, 0, 0, i)));
