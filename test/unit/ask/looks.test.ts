@@ -1,6 +1,8 @@
 /** What looks at EndpointSlices and rules find, and how much they look at. */
 import { describe, expect, it } from 'vitest';
 import { Address, formatAddress, parseCIDR } from '../../../src/net/address.ts';
+import { answerPacer } from '../../../src/serve/ask/answer-pacer.ts';
+import { withAnswers } from '../../../src/serve/ask/endpoint-answers.ts';
 import { StoppedClients } from '../../../src/serve/ask/foreign-rules/stopped-clients.ts';
 import { SliceSurvey } from '../../../src/serve/ask/slice-survey.ts';
 import { ClusterState } from '../../../src/state/store.ts';
@@ -96,4 +98,22 @@ describe('a look for pods that rules stop', () => {
     expect(await found(2, 1, 1)).toEqual(texts.slice(0, 1));
     expect([await found(1, 1000), await found(1, 1001)]).toEqual([texts.slice(0, 1), []]);
   });
+});
+
+it('an answer lets others have the event loop after a quarter of a millisecond', async () => {
+  const clock = new ToyClock();
+  const pacer = answerPacer({ clock });
+  const dueAfter = async (ms: number): Promise<boolean> => {
+    await clock.pass(ms);
+    return pacer.due;
+  };
+  expect([await dueAfter(0.24), await dueAfter(0.02)]).toEqual([false, true]);
+});
+
+it('an endpoint without new connections is said to be so for whole seconds', () => {
+  const known = { attempts: 3, answers: 1, resets: 2, isSilent: true, outMs: 61_500 };
+  const failureDetection = { state: { kind: 'on' }, answersOf: () => known };
+  const seen = { forwarding: forwarding('web', pool(1)), candidates: { endpoints: pool(1) } };
+  const [shown] = withAnswers({ failureDetection } as never, seen as never, [{} as never]);
+  expect(shown!.detection).toMatchObject({ attempts: 3, silent: true, ejectedSeconds: 61 });
 });

@@ -1,5 +1,5 @@
 import { request } from 'node:http';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { runCommand } from '../../../src/cli/run-command.ts';
 import { Terminal } from '../../../src/cli/terminal.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
@@ -30,8 +30,11 @@ async function running(...flags: string[]): Promise<void> {
 describe('fairlead status', () => {
   it('is healthy for a proxy that keeps up', async () => {
     await running('--proxy-mode=nftables');
+    vi.spyOn(process, 'uptime').mockReturnValueOnce(90);
     const { body } = await asked(app, 'status');
     expect(body).toMatchObject({
+      started: new Date(app.clock.wallMs() - 90_000).toISOString(),
+      uptimeSeconds: 90,
       healthy: true,
       problems: [],
       runbook: [],
