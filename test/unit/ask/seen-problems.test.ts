@@ -62,7 +62,10 @@ describe('the machine', () => {
     expect((await said(app, 'problems')).code).toBe(1);
     expect(await (await app.get('metrics', '/metrics')).text()).toMatch(/^fairlead_healthy 0$/m);
     files['/proc/sys/net/ipv4/ip_forward'] = '1';
-    await later();
+    // It is looked at every five seconds.
+    await later(4999);
+    expect((await problems()).healthy).toBe(false);
+    await later(1);
     expect(await problems()).toMatchObject({ healthy: true, proxy: [], remarks: [] });
   });
 
@@ -167,7 +170,9 @@ describe('connections without an answer', () => {
     const found = await foundOf(both, ...tried(5, '10.244.1.6:8080'));
     expect(found).toEqual([[], [silent]]);
     app.conntrack.expire();
-    await later(2000);
+    await later(1999);
+    expect(await ofWeb()).toEqual([silent]);
+    await later(1);
     expect(await ofWeb()).toEqual([]);
   });
 
