@@ -29,8 +29,8 @@ async function run(): Promise<number> {
   try {
     if (place !== onStage) return enterStage();
     const deadline = setTimeout(() => process.exit(fail('took too long')), endsAfterMs);
+    deadline.unref();
     await perform(new Page(process.stdout));
-    clearTimeout(deadline);
     return 0;
   } catch (error) {
     return fail(error instanceof Error ? error.message : String(error));
