@@ -197,7 +197,7 @@ const closuresMost = 15;
 
 /** Lines of each room. They only go down: the commit that raises one says why. */
 const mostLines: Readonly<Record<string, number>> = {
-  'src/agent': 1662,
+  'src/agent': 1666,
   'src/ask': 1725,
   'src/cli': 5464,
   'src/config': 4537,
@@ -210,7 +210,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/kernel': 6594,
   'src/modes': 14_342,
   'src/net': 1445,
-  'src/serve': 14_870,
+  'src/serve': 14_872,
   'src/service-bytes': 239,
   'src/source': 8667,
   'src/state': 6606,
@@ -218,7 +218,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 120_737,
+  test: 120_776,
 };
 
 describe('budgets', () => {

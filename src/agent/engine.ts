@@ -104,7 +104,7 @@ export class Engine implements RunningEngine {
   readonly #verification: Verification;
   readonly #owners = new FrontendOwners();
   readonly #loop: SyncLoop;
-  /** Families whose start is complete: everything desired has been in force once. */
+  /** Families in which everything desired has been in force once. */
   readonly #started = new Set<Family>();
 
   constructor(options: EngineOptions) {
@@ -171,6 +171,10 @@ export class Engine implements RunningEngine {
   get upToDate(): boolean {
     const parts = this.#served.flatMap((one) => [...one.followers, one.reconciler]);
     return [this.#loop, ...parts].every((part) => part.upToDate);
+  }
+
+  get isStarted(): boolean {
+    return this.#started.size === this.families.length;
   }
 
   get overLimit(): number {
@@ -351,11 +355,12 @@ export class Engine implements RunningEngine {
   }
 
   #observe(event: SyncEvent): void {
+    const isCommitted = event.kind === 'done' && event.ok;
+    if (isCommitted) this.#started.add(event.family);
     this.#options.observer(event);
     if (!('family' in event)) return;
     this.#verification.observe(event);
-    if (event.kind !== 'done' || !event.ok) return;
-    this.#started.add(event.family);
+    if (!isCommitted) return;
     for (const follower of this.#of(event.family)!.followers) follower.listed();
   }
 

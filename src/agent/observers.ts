@@ -139,13 +139,12 @@ export class Observers {
     this.metrics.observe(event);
     this.#agent.eventHistory.observe(event);
     this.#reporter.sync(event);
-    if (event.kind === 'done' && event.ok && !this.#isReady) this.#reportReady();
+    if (!this.#isReady && this.#agent.engine?.isStarted) this.#reportReady();
   }
 
   /** The last line of a start. */
   #reportReady(): void {
     const { families, state } = this.#agent;
-    if (families.some(({ progress }) => progress.phase !== 'live')) return;
     this.#isReady = true;
     const servicePorts = families.reduce((sum, { inForce }) => sum + inForce.size, 0);
     const about = { services: state.serviceCount, servicePorts };

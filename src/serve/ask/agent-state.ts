@@ -123,6 +123,8 @@ export interface RunningEngine {
   readonly frontends: FrontendsByFamily;
   /** See `Engine.upToDate`. */
   readonly upToDate: boolean;
+  /** In each family everything that was desired has been in force once. */
+  readonly isStarted: boolean;
   /** Undefined: the engine does not serve this family. */
   setting(family: Family): Setting | undefined;
   /** Compares the kernel with what is in force. Undefined: changes interrupted it each time. */

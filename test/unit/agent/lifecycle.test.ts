@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { hostFiles } from '../../../src/host/files.ts';
+import type { ApplyResult } from '../../../src/kernel/kernel.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import type { ModeName } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
@@ -11,7 +12,15 @@ import { resources } from '../../../src/state/change.ts';
 import { contentOf, machineRoot } from '../host/machine.ts';
 import { address, node, service } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
-import { configOf, listening, Running, serveWeb, started, web } from './running.ts';
+import {
+  ClosableKernel,
+  configOf,
+  listening,
+  Running,
+  SpokenSource,
+  started,
+  web,
+} from './running.ts';
 
 /** The nftables mode under other names, able to run or not. */
 function modes(able: Partial<Record<ModeName, boolean>>): ReadonlyMap<ModeName, ProxyMode> {
@@ -205,13 +214,43 @@ describe('the log verbosity', () => {
   });
 });
 
-it('a start ends with one line, once all families are in force', async () => {
-  const app = await started('--manifests=/anywhere');
-  app.source.listed(...resources);
-  await quiet();
-  await serveWeb(app);
-  const ready = () =>
-    app.lines.filter(({ msg }) => msg === 'Ready').map(({ time: _, ...line }) => line);
-  const about = { services: 0, servicePorts: 0, families: ['IPv4', 'IPv6'] };
-  expect(ready()).toEqual([{ level: 'info', ...about, seconds: expect.any(Number), msg: 'Ready' }]);
-});
+/** Lists all as soon as it is asked, before the kernel has been read. */
+class ReadySource extends SpokenSource {
+  override run(...given: Parameters<SpokenSource['run']>): Promise<void> {
+    const ended = super.run(...given);
+    this.say(...web);
+    this.listed(...resources);
+    return ended;
+  }
+}
+
+/** All others are done before the batch that has this number, from 1. */
+class KernelOfSlowBatch extends ClosableKernel {
+  readonly #slow: number;
+  #count = 0;
+
+  constructor(slow: number) {
+    super();
+    this.#slow = slow;
+  }
+
+  override async apply(ops: Uint8Array): Promise<ApplyResult> {
+    this.#count += 1;
+    if (this.#count === this.#slow) await quiet();
+    return super.apply(ops);
+  }
+}
+
+it.each([1, 2, 3, 4, 5, 6])(
+  'a start ends with one line, once all families are in force, whatever batch takes long: %i',
+  async (slow) => {
+    const app = new Running(await configOf('--manifests=/anywhere'));
+    const kernel = new KernelOfSlowBatch(slow);
+    await app.start({ kernel, source: new ReadySource(), modes: modes({ nftables: true }) });
+    await app.clock.pass(1000);
+    const ready = app.lines.filter(({ msg }) => msg === 'Ready');
+    const about = { services: 1, servicePorts: 1, families: ['IPv4', 'IPv6'] };
+    expect(ready).toEqual([expect.objectContaining({ level: 'info', ...about })]);
+    await app.stop();
+  },
+);
