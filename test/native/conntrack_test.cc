@@ -129,6 +129,9 @@ TEST("the bytes of ended connections are added up, if they were translated and h
   Bytes zoned = Ended();
   std::ranges::copy(FromHex("06001200 00050000"), std::back_inserter(zoned));
   CHECK_EQUAL(Records({same, zoned}), kNone);
+  // 4 GiB more than that, in each direction.
+  CHECK_EQUAL(Records({Ended(127, {1}), Ended(155, {1})}),
+              record + "0af40007 58020000 01000000 401f0000 01000000" + sum.substr(36));
 }
 
 TEST("ended connections without counters, that make no sense, or without room are missed") {
