@@ -17,6 +17,7 @@ import { askQuestion } from './ask.ts';
 import { boundary } from './boundary.ts';
 import { bytes } from './bytes.ts';
 import { change } from './change.ts';
+import { cl2Load } from './cl2-load.ts';
 import { connect } from './connect.ts';
 import { connectTime } from './connect-time.ts';
 import { cost } from './cost.ts';
@@ -44,6 +45,7 @@ import { repair } from './repair.ts';
 import { rollout } from './rollout.ts';
 import { scaleOut } from './scale-out.ts';
 import { scrape } from './scrape.ts';
+import { servicechurn } from './servicechurn.ts';
 import { sockets } from './sockets.ts';
 import { sourceRanges } from './source-ranges.ts';
 import { tenant } from './tenant.ts';
@@ -99,6 +101,8 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   'api-churn': apiChurn,
   change: () => change(rate),
   rollout,
+  servicechurn,
+  'cl2-load': cl2Load,
   scrape,
   manifests,
   memory,

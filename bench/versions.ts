@@ -4,7 +4,6 @@
  * Services work by connecting to them. OLD names the folder of a built checkout of another version,
  * KUBE_PROXY kube-proxy's binary.
  */
-import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FakeApi } from '../test/fake/api-server-process.ts';
 import { processStatus } from '../test/lab/process-status.ts';
@@ -14,6 +13,7 @@ import { type Size, sizeName, sizes } from './lib/cluster.ts';
 import type { Extent } from './lib/extent.ts';
 import { KubeProxy } from './lib/kube-proxy.ts';
 import { MarkedCluster, NotInTime } from './lib/marked-cluster.ts';
+import { withChildrenMs } from './lib/processor-time.ts';
 import { Product } from './lib/product.ts';
 import { number, summarise, table } from './lib/stats.ts';
 
@@ -111,7 +111,7 @@ async function measure(contender: Contender, size: Size): Promise<Measured | und
       const startedMs = performance.now();
       proxy = contender.start(stage, api!);
       const tookMs = (await cluster.works(clusterIP, longestMs)) - startedMs;
-      return { tookMs, cpuMs: cpuMsOf(proxy.pid) };
+      return { tookMs, cpuMs: withChildrenMs(proxy.pid) };
     };
     const first = await start();
     await sleep(restMs);
@@ -137,14 +137,6 @@ async function measure(contender: Contender, size: Size): Promise<Measured | und
     await api?.close();
     stage.close();
   }
-}
-
-/** Processor time of a process, and of its children that have ended: kube-proxy runs `nft`. */
-function cpuMsOf(pid: number): number {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // proc_pid_stat(5), after the name: utime, stime, cutime and cstime, in units of 10 ms.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return 10 * fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
 }
 
 function cells(measured: Measured | undefined): string[] {

@@ -33,3 +33,11 @@ export function threadMs(task: string): number {
   const [user, system] = readFileSync(`${task}/stat`, 'utf8').split(') ')[1]!.split(' ').slice(11);
   return (Number(user) + Number(system)) * 10;
 }
+
+/** Milliseconds of a process, and of its children that have ended: kube-proxy runs `nft`. */
+export function withChildrenMs(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  // proc_pid_stat(5), after the name: utime, stime, cutime and cstime, in units of 10 ms.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return 10 * fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
+}

@@ -32,8 +32,11 @@ type Command =
     }
   /** Closes all watches, and opens `count` watches of EndpointSlices. */
   | { readonly do: 'watch'; readonly count: number; readonly accept: string }
-  /** Replaces endpoints of `count` slices. Answers the bytes that all watches received. */
-  | { readonly do: 'change'; readonly count: number }
+  /**
+   * Replaces an endpoint in `count` slices, one after the other. Answers the bytes that all watches
+   * received.
+   */
+  | { readonly do: 'change'; readonly count: number; readonly perSecond?: number }
   /** Closes all nodes, and starts others. Answers a `Storm` when all have their lists. */
   | ({ readonly do: 'storm' } & StormOptions);
 
@@ -75,6 +78,7 @@ const node = {
 /** In the last event of a streaming list. */
 const endOfList = 'initial-events-end';
 const slices = kinds.endpointslices.path;
+const triggerPath = '/metadata/annotations/endpoints.kubernetes.io~1last-change-trigger-time';
 const store = new FakeStore();
 let watches: ClientRequest[] = [];
 let received = 0;
@@ -231,20 +235,29 @@ function receivedBytes(): number {
   return received + sum(nodes.map((one) => one.received));
 }
 
-async function change(count: number): Promise<Changed> {
+async function change(count: number, perSecond = Number.POSITIVE_INFINITY): Promise<Changed> {
   const beforeBytes = receivedBytes();
   const cpuBefore = process.cpuUsage();
-  const objects = [...store.objects('endpointslices').values()].slice(0, count);
-  await each(objects, async ({ key }) => {
-    const [namespace = '', name] = key.split('/');
-    const path = `${collection('endpointslices', namespace)}/${name}`;
-    const headers = { 'content-type': 'application/json-patch+json' };
-    const address = `10.${Math.floor(Math.random() * 250)}.${Math.floor(Math.random() * 250)}.7`;
-    const patch = [{ op: 'replace', path: '/endpoints/0/addresses/0', value: address }];
-    const { response } = await open('PATCH', path, headers, JSON.stringify(patch));
-    response.resume();
-    if (response.statusCode !== 200) throw new Error(`PATCH ${path}: ${response.statusCode}`);
-  });
+  const keys = [...store.objects('endpointslices').keys()];
+  const startedMs = performance.now();
+  await each(
+    Array.from({ length: count }, (_, i) => i),
+    async (i) => {
+      await sleep(Math.max(0, startedMs + (i * 1000) / perSecond - performance.now()));
+      const key = keys[i % keys.length]!;
+      const [namespace = '', name] = key.split('/');
+      const path = `${collection('endpointslices', namespace)}/${name}`;
+      const headers = { 'content-type': 'application/json-patch+json' };
+      const address = `10.${Math.floor(Math.random() * 250)}.${Math.floor(Math.random() * 250)}.7`;
+      const patch = [
+        { op: 'replace', path: '/endpoints/0/addresses/0', value: address },
+        { op: 'replace', path: triggerPath, value: new Date().toISOString() },
+      ];
+      const { response } = await open('PATCH', path, headers, JSON.stringify(patch));
+      response.resume();
+      if (response.statusCode !== 200) throw new Error(`PATCH ${path}: ${response.statusCode}`);
+    },
+  );
   for (let before = -1; before !== receivedBytes(); ) {
     before = receivedBytes();
     await sleep(1000);
@@ -264,7 +277,7 @@ async function run(command: Command): Promise<unknown> {
     case 'watch':
       return watch(command.count, command.accept);
     case 'change':
-      return change(command.count);
+      return change(command.count, command.perSecond);
     case 'storm':
       return storm(command);
   }
