@@ -7,6 +7,7 @@ import { counted } from '../../ask/words.ts';
 import type { Config } from '../../config/config.ts';
 import { type Finding, warning } from '../../host/finding.ts';
 import { addressBytes, type CIDR, cidrContains, formatAddress } from '../../net/address.ts';
+import { madeAt } from '../../net/made-at.ts';
 import type { ClusterState, ServiceFollower } from '../../state/store.ts';
 import {
   addressAt,
@@ -34,8 +35,9 @@ interface Known {
 const kept = { keepMs: 10_000, restFactor: 5000 } as const;
 /** The most endpoints that are compared with each other in one pass, for memory. */
 const comparedMax = 1 << 14;
-/** The most endpoints of a Service that are named. */
+/** The most endpoints of a Service that are named; that are kept from one survey to the next. */
 const namedMax = 3;
+const keptMax = 64;
 
 interface At {
   readonly slice: EndpointSlice;
@@ -154,6 +156,8 @@ function areTwoPods(a: At, b: At, blocks: readonly CIDR[]): boolean {
 
 function note(found: Map<string, Map<string, () => string>>, latin1: string, slices: Two): void {
   for (const [one, other] of [slices, slices.toReversed()] as readonly Two[]) {
+    const own = madeAt(found, one.service, () => new Map<string, () => string>());
+    if (own.size === keptMax) continue;
     const text = () => {
       const address = formatAddress(Buffer.from(latin1, 'latin1'));
       return (
@@ -162,8 +166,7 @@ function note(found: Map<string, Map<string, () => string>>, latin1: string, sli
         `kubectl get pods -A --field-selector status.podIP=${address}.`
       );
     };
-    const own = found.get(one.service) ?? new Map<string, () => string>();
-    found.set(one.service, own.set(latin1, text));
+    own.set(latin1, text);
   }
 }
 

@@ -7,7 +7,7 @@ import { StoppedClients } from '../../../src/serve/ask/foreign-rules/stopped-cli
 import { SliceSurvey } from '../../../src/serve/ask/slice-survey.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import { forwarding, pool } from '../modes/nftables/forwardings.ts';
-import { ready, service, slice } from '../state/build.ts';
+import { ips, ready, service, slice } from '../state/build.ts';
 import { ToyClock } from '../sync/double.ts';
 
 const clusterCIDR = [parseCIDR('10.0.0.0/8')!];
@@ -24,7 +24,7 @@ describe('a survey of EndpointSlices', () => {
       const of = { key, service: key, pods: String(1e9 + i).slice(-4) };
       state.apply({ kind: 'slice', slice: slice({ [`10.0.${n >> 8}.${n & 255}`]: ready }, of) });
     }
-    return { clock, survey: new SliceSurvey({ clock, config, problemIndex, state }) };
+    return { clock, state, survey: new SliceSurvey({ clock, config, problemIndex, state }) };
   }
 
   it('names an address of two pods that it finds twice, ten seconds apart', async () => {
@@ -45,6 +45,23 @@ describe('a survey of EndpointSlices', () => {
     await survey.refresh();
     const last = [9, 10, 16_990, 16_999].map((i) => survey.problems(`ns/web-${i}`).length);
     expect(last).toEqual([1, 0, 1, 1]);
+  });
+
+  it('remembers 64 addresses of a Service from one survey to the next', async () => {
+    const { clock, state, survey } = surveyOf(2, 1);
+    const foundOf = async (addresses: readonly string[]): Promise<number> => {
+      for (const [i, key] of ['ns/web-0', 'ns/web-1'].entries()) {
+        const of = { key, service: key, pods: `pod${i}`.repeat(addresses.length) };
+        const endpoints = Object.fromEntries(addresses.map((one) => [one, ready]));
+        state.apply({ kind: 'slice', slice: slice(endpoints, of) });
+      }
+      await clock.pass(10_000);
+      await survey.refresh();
+      return survey.problems('ns/web-1').length;
+    };
+    const all = ips(65);
+    const found = [await foundOf(all), await foundOf(all), await foundOf(all.slice(63))];
+    expect([...found, await foundOf(all.slice(63))]).toEqual([0, 3, 1, 2]);
   });
 });
 
