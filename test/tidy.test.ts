@@ -208,7 +208,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/fast-path': 575,
   'src/host': 2658,
   'src/kernel': 6594,
-  'src/modes': 14_342,
+  'src/modes': 14_346,
   'src/net': 1445,
   'src/serve': 14_875,
   'src/service-bytes': 239,
@@ -218,7 +218,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 120_796,
+  test: 120_829,
 };
 
 describe('budgets', () => {

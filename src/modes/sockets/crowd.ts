@@ -18,7 +18,7 @@ export class Crowd<T extends Holding> {
   readonly #levels = muchParts.map((part, level) => ({ part, groups: new Groups<T>(level) }));
 
   get isEmpty(): boolean {
-    return this.#levels[0]!.groups.size === 0;
+    return this.#levels[0]!.groups.isEmpty;
   }
 
   add(holding: T): void {
@@ -55,6 +55,10 @@ class Groups<T extends Holding> {
 
   constructor(level: number) {
     this.#level = level;
+  }
+
+  get isEmpty(): boolean {
+    return this.#members.size === 0;
   }
 
   /** All that there are. */

@@ -165,11 +165,12 @@ describe('the bytes in buffers', () => {
     onTestFinished(() => spy.mockRestore());
     const buffers = new Buffers(memory, () => {});
     const each = 300 * 1024;
+    stalled(buffers, 'half of what a client may have', mebibyte, served[1]);
     const all = [1, 2, 3, 4].map(() => stalled(buffers, 'a', each));
     const hold = async (count: number, first: number): Promise<number[]> => {
       for (const gone of all.splice(count)) gone.resetAndDestroy();
       all[0]!.writableLength = first;
-      await looked(() => buffers.used === first + (count - 1) * each);
+      await looked(() => buffers.used === mebibyte + first + (count - 1) * each);
       await quiet();
       return limits.splice(0);
     };

@@ -112,4 +112,6 @@ it('who makes room is as a look at all clients says', () =>
       expect(crowd.isEmpty).toBe(all.size === 0);
       if (step % 10 === 0) lookAtAll();
     }
+    for (const one of all) crowd.delete(one);
+    expect(crowd.isEmpty).toBe(true);
   }));
