@@ -9,10 +9,10 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 86_010;
+const total = 86_222;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
-  'bench/README.md': 2732,
+  'bench/README.md': 2800,
   'docs/api.md': 3190,
   'docs/balancing.md': 1825,
   'docs/configuration.md': 3020,
@@ -26,7 +26,7 @@ const budgets: Readonly<Record<string, number>> = {
   'docs/migrating.md': 1862,
   'docs/operating.md': 2213,
   'docs/runbook.md': 5292,
-  'docs/scale.md': 1280,
+  'docs/scale.md': 1259,
   'docs/semantics.md': 3870,
 };
 
