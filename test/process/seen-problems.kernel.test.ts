@@ -153,10 +153,11 @@ test('problems names what the machine, its sockets and its connections do, until
     await isQuiet();
   }
 
-  // As kube-proxy does; a takeover removes it.
-  await run('nft', ['add', 'table', 'ip', 'kube-proxy']);
-  await run('nft', ['add', 'chain', 'ip', 'kube-proxy', 'services']);
-  await isSaid(/^This node: kube-proxy runs here as well: its table ip kube-proxy is there/);
+  // As kube-proxy does, which writes again what a takeover removes each minute.
+  const written = 'add table ip kube-proxy; add chain ip kube-proxy services';
+  const write = () => run('nft', ['-f', '-'], written);
+  await isSaid(/^This node: kube-proxy runs here as well: its table ip kube-proxy is there/, write);
+  await run('nft', ['-f', '-'], 'add table ip kube-proxy; delete table ip kube-proxy');
   await isQuiet();
 
   // As Docker does, and as a firewall that denies a pod.
