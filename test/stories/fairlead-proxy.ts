@@ -372,6 +372,8 @@ export function configOf(
     hostnameOverride: nodeName,
     iptables: { ...masquerade, localhostNodePorts },
     nftables: masquerade,
+    // On a busy machine more than the usual 250 ms are between two datagrams of a flow.
+    ...(mode === 'userspace' && { udpIdleTimeout: '1m' }),
     ...general,
   };
   const readFile = (): Uint8Array => Buffer.from(JSON.stringify(file));
