@@ -212,13 +212,13 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/net': 1445,
   'src/serve': 14_875,
   'src/service-bytes': 239,
-  'src/source': 8667,
+  'src/source': 8671,
   'src/state': 6606,
   'src/sync': 4725,
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 120_832,
+  test: 120_835,
 };
 
 describe('budgets', () => {

@@ -38,6 +38,9 @@ interface Endpoint {
 export const noNames: readonly string[] = Object.freeze([]);
 const nowhere: Place = { node: '', zone: '' };
 
+/** Nodes have a label with their zone: it is no longer. The API server permits any text here. */
+const zoneMax = 63;
+
 /** Endpoints that were decoded directly into columns, in place of JSON's list. */
 export class ReadEndpoints {
   readonly columns: Columns;
@@ -90,8 +93,9 @@ export class ColumnWriter {
   }
 
   /** Adds the endpoint whose address has been written. */
-  add({ conditions, node, zone, hintedNodes, hintedZones, pod }: Endpoint): void {
+  add({ conditions, node, zone: said, hintedNodes, hintedZones, pod }: Endpoint): void {
     const { nodeName, strings } = this.#context;
+    const zone = said.length > zoneMax ? '' : said;
     this.#conditions[this.#length] =
       conditions |
       (node === nodeName ? Condition.local : 0) |

@@ -213,14 +213,16 @@ describe('endpointSliceInSteps', () => {
     expect(Array.isArray(zoneHints)).toBe(isArray);
   });
 
-  it('keeps the node and zone of endpoints, one shared record per node', () => {
+  it('keeps the node and zone of endpoints, one shared record per node; no zone is longer than a label', () => {
+    const zone = 'z'.repeat(63);
     const { record, problems } = decode(
       slice({
         endpoints: [
           { addresses: ['10.0.0.1'] },
           { addresses: ['10.0.0.2'], nodeName: 'node-a', zone: 'zone-a' },
           { addresses: ['10.0.0.3'], nodeName: 'node-a', zone: 'zone-a' },
-          { addresses: ['10.0.0.4'], zone: 'zone-b' },
+          { addresses: ['10.0.0.4'], zone },
+          { addresses: ['10.0.0.5'], nodeName: 'node-b', zone: `${zone}z` },
           { addresses: [] },
         ],
       }),
@@ -231,7 +233,8 @@ describe('endpointSliceInSteps', () => {
       { node: '', zone: '' },
       here,
       here,
-      { node: '', zone: 'zone-b' },
+      { node: '', zone },
+      { node: 'node-b', zone: '' },
     ]);
     expect(record!.places![2]).toBe(record!.places![1]);
   });
