@@ -210,7 +210,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/kernel': 6594,
   'src/modes': 14_346,
   'src/net': 1445,
-  'src/serve': 14_875,
+  'src/serve': 14_879,
   'src/service-bytes': 239,
   'src/source': 8671,
   'src/state': 6606,
@@ -218,7 +218,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 120_835,
+  test: 120_855,
 };
 
 describe('budgets', () => {

@@ -100,7 +100,9 @@ export function serviceAddresses(
   for (const slice of state.slices(service)) addInBlocks(state, slice, found);
   for (const one of seen) {
     const { family } = one.forwarding;
-    if (state.serviceCIDRs(family).length === 0) addClaimed(owners, service, one, found);
+    if (state.serviceCIDRs(family).length > 0) continue;
+    const most = Math.min(claimedMax, Math.ceil(claimedOfAllMax / seen.length));
+    addClaimed(owners, service, one, most, found);
   }
   return Array.from(found, ([endpoint, text]) => ({ endpoint, text }));
 }
@@ -134,17 +136,19 @@ function notAPod(endpoint: string, what: string): string {
   );
 }
 
-/** How many endpoints of a port are looked up if no ServiceCIDR is known. */
+/** How many endpoints of a port, and about how many of all, are looked up without ServiceCIDRs. */
 const claimedMax = 100;
+const claimedOfAllMax = 5000;
 
 function addClaimed(
   owners: RunningEngine['owners'],
   service: string,
   { candidates: { endpoints }, port: { protocol } }: Seen,
+  most: number,
   found: Found,
 ): void {
   const { family, length } = endpoints;
-  for (let i = 0; i < Math.min(length, claimedMax) && found.size < namedMax; i += 1) {
+  for (let i = 0; i < Math.min(length, most) && found.size < namedMax; i += 1) {
     const bytes = endpoints.address(i);
     const port = endpoints.port(i);
     const owner = owners.ownerOf(family, protocol, { address: Address.from(bytes), port });

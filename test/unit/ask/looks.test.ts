@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { Address, formatAddress, parseCIDR } from '../../../src/net/address.ts';
 import { answerPacer } from '../../../src/serve/ask/answer-pacer.ts';
 import { withAnswers } from '../../../src/serve/ask/endpoint-answers.ts';
+import { serviceAddresses } from '../../../src/serve/ask/endpoint-problems.ts';
 import { StoppedClients } from '../../../src/serve/ask/foreign-rules/stopped-clients.ts';
 import { SliceSurvey } from '../../../src/serve/ask/slice-survey.ts';
 import { ClusterState } from '../../../src/state/store.ts';
@@ -63,6 +64,25 @@ describe('a survey of EndpointSlices', () => {
     const found = [await foundOf(all), await foundOf(all), await foundOf(all.slice(63))];
     expect([...found, await foundOf(all.slice(63))]).toEqual([0, 3, 1, 2]);
   });
+});
+
+it.each([
+  [1, 100],
+  [2000, 3],
+  [20_000, 1],
+])('of %i ports, %i endpoints each are looked up among addresses of Services', (ports, most) => {
+  const { cluster: endpoints, ...rest } = forwarding('web', pool(...Array(200).keys()));
+  const one = { candidates: { endpoints }, port: { protocol: 'TCP' }, forwarding: rest };
+  const seen = Array(ports).fill(one) as Parameters<typeof serviceAddresses>[3];
+  const foundAt = (i: number) => {
+    const { key } = Address.from(endpoints.address(i));
+    type Owners = Parameters<typeof serviceAddresses>[0]['owners'];
+    const ownerOf: Owners['ownerOf'] = (_family, _protocol, { address }) =>
+      address?.key === key ? 'ns/other' : undefined;
+    const owners = { ownerOf, ownerInsteadOf: () => undefined };
+    return serviceAddresses({ owners }, new ClusterState(), 'ns/web', seen).length;
+  };
+  expect([foundAt(most - 1), foundAt(most)]).toEqual([1, 0]);
 });
 
 describe('a look for pods that rules stop', () => {
