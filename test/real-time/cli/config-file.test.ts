@@ -84,16 +84,6 @@ describe('a watch of the configuration file', () => {
     expect(told).toEqual(['two']);
   });
 
-  it('reads periodically if a symbolic link hides changes', async () => {
-    const [here, there] = [directory(), directory()];
-    writeFileSync(join(there, 'real'), 'one');
-    symlinkSync(join(there, 'real'), join(here, 'config.conf'));
-    const told = watched(join(here, 'config.conf'), 'one', 50);
-    writeFileSync(join(there, 'real'), 'two');
-    await until('the change behind the link is told', () => told.length === 1);
-    expect(told).toEqual(['two']);
-  });
-
   it('reports once that the file is missing, and that it exists again', async () => {
     const path = join(directory(), 'config.conf');
     writeFileSync(path, 'one');
