@@ -22,6 +22,16 @@ class SlowKernel extends ToyKernel {
   }
 }
 
+/** Has no memory for more bytes in one batch. */
+class SmallKernel extends FakeKernel {
+  bytesMax = Number.POSITIVE_INFINITY;
+
+  override async apply(bytes: Uint8Array): Promise<ApplyResult> {
+    if (bytes.length <= this.bytesMax) return super.apply(bytes);
+    throw Object.assign(new Error('out of memory'), { code: 'ENOMEM' });
+  }
+}
+
 function sizesOf(world: World<SlowKernel>): number[] {
   return world
     .kinds('committed')
@@ -100,9 +110,9 @@ describe('the size of batches', () => {
     expect(Math.max(...timesOf(size, 1024, 0))).toBeLessThan(60);
   });
 
-  it('does not split the replacement of a table with hooks', async () => {
-    const kernel = new FakeKernel();
-    const start = async (): Promise<World<FakeKernel>> => {
+  it('does not split the replacement of a table with hooks, unless the kernel has refused it', async () => {
+    const kernel = new SmallKernel();
+    const start = async (): Promise<World<SmallKernel>> => {
       const world = new World({ batchBytesMax: 2000, sliceMs: 0 }, kernel, (environment) =>
         nftablesMode.planner(config, environment),
       );
@@ -136,6 +146,14 @@ describe('the size of batches', () => {
     ({ commits } = kernel);
     const next = await start();
     expect([kernel.commits - commits, services()]).toEqual([1, 100]);
+    kernel.bytesMax = 16_000;
+    kernel.foreign(replace);
+    next.sync.audit.verify();
+    for (let i = 0; i < 20; i += 1) {
+      await settled();
+      await next.clock.pass(1000);
+    }
+    expect(services()).toBe(100);
     await next.stop();
   });
 });

@@ -233,6 +233,30 @@ describe('more events than can be processed', () => {
     expect(flood.written).toBeLessThan(flood.eventsMax / 2);
   });
 
+  /** How many turns resolving 100 of 200 Services takes, while each may bring one event. */
+  async function turnsOf(isListed: boolean, isFlooded: boolean): Promise<number> {
+    const clock = new FloodedClock();
+    const world = new World({ sliceMs: 1 }, new ToyKernel(), undefined, undefined, clock);
+    if (isListed) await world.start();
+    else world.run();
+    await quiet();
+    world.addServices(0, 200);
+    let turns = 0;
+    clock.onTurn = () => {
+      turns += 1;
+      if (isFlooded) world.setEndpoints('web-0', `10.245.0.${turns & 127}`);
+    };
+    while (world.sync.desired.size < 100) await new Promise((resolve) => setImmediate(resolve));
+    return turns;
+  }
+
+  it('hold up resolving for eight times as long, once all is listed, and none does not', async () => {
+    const none = await turnsOf(true, false);
+    expect(none).toBeLessThan(100);
+    expect(await turnsOf(true, true)).toBeGreaterThan(3 * none);
+    expect(await turnsOf(false, true)).toBeLessThan(2 * none);
+  });
+
   it('do not prevent writes, even if they never end', async () => {
     const { world, flood } = await flooded(1);
     flood.eventsMax = Number.POSITIVE_INFINITY;
