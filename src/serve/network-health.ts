@@ -5,7 +5,7 @@
 import { type ReachTarget, reach } from '../host/reach.ts';
 import { type CIDR, cidrContains, formatAddress } from '../net/address.ts';
 import type { ClusterState } from '../state/store.ts';
-import { addressAt, Condition, type EndpointSlice, namespaceOf } from '../state/types.ts';
+import { addressAt, Condition, type EndpointSlice, latin1At, namespaceOf } from '../state/types.ts';
 import { type Clock, pause } from '../time/clock.ts';
 import type { Logger } from './log.ts';
 
@@ -26,6 +26,8 @@ interface Witness extends ReachTarget {
   /** Key of its EndpointSlice. */
   readonly slice: string;
   readonly node: string;
+  /** Its address as in the slice. */
+  readonly bytes: string;
 }
 
 const periodMs = 10_000;
@@ -65,13 +67,13 @@ export class NetworkHealth {
   async #round(): Promise<void> {
     const { clock, connect = reach, state } = this.#options;
     const some = <T>(all: readonly T[]) => all[Math.floor(clock.random() * all.length)];
-    const known = this.#witnesses.filter(({ address, slice }) =>
-      this.#elsewhere(state.slice(slice)).some((one) => one.address === address),
-    );
+    const known = this.#witnesses.filter(({ bytes, slice }) => {
+      const now = state.slice(slice);
+      return elsewhere(now).some((i) => latin1At(now!, i) === bytes);
+    });
     const services = [...state.serviceKeys()];
     const others = Array.from({ length: othersMost }).flatMap(() => {
-      const slices = state.slices(some(services) ?? '');
-      return some(this.#elsewhere(some(slices))) ?? [];
+      return this.#witnessIn(some(state.slices(some(services) ?? ''))) ?? [];
     });
     const tried = [...known, ...others];
     const isAnswered = async (one: Witness): Promise<boolean> => {
@@ -90,18 +92,33 @@ export class NetworkHealth {
     else if (known.length >= witnessesLeast) this.#silentRounds += 1;
   }
 
-  /** Endpoints of the slice that are ready on other nodes. */
-  #elsewhere(slice: EndpointSlice | undefined): Witness[] {
-    const port = slice?.ports.filter(({ protocol }) => protocol === 'TCP')[0]?.port;
-    if (slice?.places === undefined || port === undefined) return [];
-    const { clusterCIDR } = this.#options.config;
-    const { conditions, family, key } = slice;
-    return slice.places.flatMap(({ node }, i) => {
-      const where = conditions.charCodeAt(i) & (Condition.ready | Condition.local);
-      if (where !== Condition.ready || node === '') return [];
-      const at = addressAt(slice, i);
-      const isPod = clusterCIDR.length === 0 || clusterCIDR.some((one) => cidrContains(one, at));
-      return isPod ? [{ slice: key, node, port, family, address: formatAddress(at.bytes) }] : [];
-    });
+  /** The first pod from a random endpoint on: a slice may have thousands. */
+  #witnessIn(slice: EndpointSlice | undefined): Witness | undefined {
+    const { clock, config } = this.#options;
+    const all = elsewhere(slice);
+    const first = Math.floor(clock.random() * all.length);
+    for (const i of [...all.slice(first), ...all.slice(0, first)]) {
+      const at = addressAt(slice!, i);
+      const isPod = (one: CIDR): boolean => cidrContains(one, at);
+      if (config.clusterCIDR.length > 0 && !config.clusterCIDR.some(isPod)) continue;
+      const { family, key, places } = slice!;
+      const to = { family, address: formatAddress(at.bytes), port: portOf(slice!)! };
+      return { ...to, slice: key, node: places![i]!.node, bytes: latin1At(slice!, i) };
+    }
+    return undefined;
   }
+}
+
+/** Endpoints of the slice that are ready on other nodes. */
+function elsewhere(slice: EndpointSlice | undefined): number[] {
+  if (slice?.places === undefined || portOf(slice) === undefined) return [];
+  const { conditions, places } = slice;
+  return Array.from(places.keys()).filter((i) => {
+    const where = conditions.charCodeAt(i) & (Condition.ready | Condition.local);
+    return where === Condition.ready && places[i]!.node !== '';
+  });
+}
+
+function portOf({ ports }: EndpointSlice): number | undefined {
+  return ports.filter(({ protocol }) => protocol === 'TCP')[0]?.port;
 }
