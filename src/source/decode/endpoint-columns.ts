@@ -38,7 +38,7 @@ interface Endpoint {
 export const noNames: readonly string[] = Object.freeze([]);
 const nowhere: Place = { node: '', zone: '' };
 
-/** Nodes have a label with their zone: it is no longer. The API server permits any text here. */
+/** A zone is the value of a label of nodes, which is no longer. */
 const zoneMax = 63;
 
 /** Endpoints that were decoded directly into columns, in place of JSON's list. */
