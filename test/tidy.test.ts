@@ -201,7 +201,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/ask': 1725,
   'src/cli': 5464,
   'src/config': 4537,
-  'src/connect-time': 2993,
+  'src/connect-time': 2994,
   'src/connection-limits': 1104,
   'src/conntrack': 1392,
   'src/failure-detection': 1555,
@@ -210,7 +210,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/kernel': 6594,
   'src/modes': 14_346,
   'src/net': 1445,
-  'src/serve': 14_879,
+  'src/serve': 14_896,
   'src/service-bytes': 239,
   'src/source': 8671,
   'src/state': 6606,
@@ -218,7 +218,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 120_930,
+  test: 120_953,
 };
 
 describe('budgets', () => {
