@@ -41,8 +41,10 @@ export class Admission {
   readonly #left = new Set<string>();
   /** Keys of Forwardings whose elements in the kernel may not be the desired ones. */
   readonly #unsettled = new Set<string>();
-  /** Services left to the rules that are tried again. */
-  readonly #retried = new Set<string>();
+  /** Services that did not fit when they changed, and are tried again while elements leave. */
+  readonly #awaiting = new Set<string>();
+  /** Services left to the rules that are tried again; whether these are of those. */
+  readonly #retried = new Map<string, boolean>();
   /**
    * External addresses of Forwardings that the maps do not have, by key. Where such an address is
    * one of this node, programs must not find a node port in the place of the frontend.
@@ -91,10 +93,9 @@ export class Admission {
     if (!entry.isIn) {
       this.#cover(key, next);
       if (this.#mayEnter(entry)) this.#enter(entry);
-      // It may fit once elements that leave have left.
-      else if (this.#unsettled.size > 0) this.#retried.add(entry.service);
     } else if (this.#room.fits(entry.service, size, entry.size)) this.#desire(key, next);
     else this.#leave(entry);
+    this.#await(entry);
     if (entry.forwardings.size === 0) this.#forget(entry);
   }
 
@@ -115,6 +116,8 @@ export class Admission {
       }
       if (isSettled) this.#unsettled.delete(key);
     }
+    for (const service of this.#awaiting) this.#retried.set(service, true);
+    this.#awaiting.clear();
   }
 
   /** The kernel has no room or no memory, whichever Service came last: half of them must leave. */
@@ -129,7 +132,9 @@ export class Admission {
   /** The maps were compared with the kernel, which refused nothing since the comparison before. */
   compared(): void {
     this.#room.double();
-    for (const service of this.#left) this.#retried.add(service);
+    for (const service of this.#left) {
+      if (!this.#retried.has(service)) this.#retried.set(service, false);
+    }
   }
 
   /**
@@ -137,11 +142,12 @@ export class Admission {
    * `compared`. Resolves when all were tried, or when the signal has aborted.
    */
   async retry(pause: Pause, signal: AbortSignal): Promise<void> {
-    for (const service of this.#retried) {
+    for (const [service, isAwaiting] of this.#retried) {
       if (signal.aborted) return;
       this.#retried.delete(service);
       const entry = this.#services.get(service);
       if (entry?.isIn === false && this.#mayEnter(entry)) this.#enter(entry);
+      else if (entry !== undefined && isAwaiting) this.#await(entry);
       // Each may take milliseconds: see `ofServiceMax`.
       const rest = pause();
       if (rest !== undefined) await rest;
@@ -195,6 +201,11 @@ export class Admission {
 
   #mayEnter({ service, size }: Entry): boolean {
     return this.#room.fits(service, nothing, size);
+  }
+
+  /** It may fit once elements that leave have left, in one batch or in several. */
+  #await({ isIn, service }: Entry): void {
+    if (!isIn && this.#unsettled.size > 0) this.#awaiting.add(service);
   }
 
   /** Its addresses stay covered until its frontends are in force. */

@@ -217,6 +217,16 @@ describe('a Service that does not fit', () => {
     expect(left()).toContainEqual(expect.objectContaining({ service: 'c/two', isLeft: false }));
   });
 
+  it('is tried again until all that was leaving has left, in several batches', async () => {
+    const release = kernel.hold();
+    await want('a/zero', 36);
+    change('a/zero', undefined);
+    change('a/new', sized('a/new', 36));
+    release();
+    await settle();
+    expect(held()).toEqual(['a/new']);
+  });
+
   it('is not tried again once the maps are stopped', async () => {
     const { room } = placement;
     const admission = new Admission({ room, setting, desire: () => {} });
