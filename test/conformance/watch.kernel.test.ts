@@ -80,8 +80,11 @@ describe('a watch of tables', () => {
     await told.nft('add', 'element', 'ip', 't', 's', '{ 10.0.0.1 }');
     await told.until(2);
     await sleep(60);
-    await told.nft('flush', 'ruleset');
+    await told.nft('add', 'counter', 'ip', 't', 'c');
     await told.until(3);
+    await sleep(60);
+    await told.nft('flush', 'ruleset');
+    await told.until(4);
   });
 
   it('does not report our own changes, or those of other tables', async () => {

@@ -97,6 +97,11 @@ interface Outcomes {
   readonly writes: number;
 }
 
+/** Those that the ops may change. */
+function tablesOf(ops: readonly NftOp[]): string[] {
+  return ops.flatMap((op) => ('table' in op ? [tableId(op.family, op.table)] : []));
+}
+
 /** The result of a dump, whose records go to `take`, if that is given (see `Kernel.dump`). */
 export function delivered(
   result: DumpResult,
@@ -282,7 +287,7 @@ export class FakeKernel implements Kernel {
         run.family === 'nft' ? this.#commit(run, foreignPort) : this.#untroubled(run);
       const [failure] = failures;
       if (failure !== undefined) throw new Error(`refused: ${JSON.stringify(failure)}`);
-      if (run.family === 'nft') this.#tell(run.ops, foreignPort);
+      if (run.family === 'nft') this.#tell(tablesOf(run.ops), foreignPort);
     }
   }
 
@@ -292,6 +297,7 @@ export class FakeKernel implements Kernel {
     if (table === undefined || table.owner !== 0) return;
     table.others.set(`${type} ${object}`, { type, object });
     this.#generation += 1;
+    this.#tell([tableId(at.family, at.table)], foreignPort);
   }
 
   /**
@@ -306,15 +312,13 @@ export class FakeKernel implements Kernel {
       elements.set(ids[i]!, { ...elements.get(ids[i]!)!, comment: 'not ours' });
     }
     this.#generation += 1;
+    this.#tell([tableId(at.family, at.table)], foreignPort);
   }
 
-  /** Reports a transaction to all processes but the one that has made it. */
-  #tell(ops: readonly NftOp[], port: number): void {
-    const watches = [...this.#watches].filter((watch) => watch.port !== port);
-    if (watches.length === 0) return;
-    const changed = ops.flatMap((op) => ('table' in op ? [tableId(op.family, op.table)] : []));
-    for (const watch of watches) {
-      const isIt = watch.ids.some((id) => changed.includes(id));
+  /** Reports a change of tables to all processes but the one that has made it. */
+  #tell(changed: readonly string[], port: number): void {
+    for (const watch of this.#watches) {
+      const isIt = watch.port !== port && watch.ids.some((id) => changed.includes(id));
       if (isIt) queueMicrotask(() => watch.changed({ program: 'meddler', pid: 1 }));
     }
   }
@@ -384,7 +388,7 @@ export class FakeKernel implements Kernel {
     const injected = this.#injected(run);
     const commit = injected === undefined ? this.#commit(run, port) : refused([injected]);
     if (commit.failures.length > 0) return { ...commit, writes: 0 };
-    this.#tell(run.ops, port);
+    this.#tell(tablesOf(run.ops), port);
     this.commits += 1;
     const writesTo = (ops: readonly NftOp[]) => ops.reduce((sum, op) => sum + writesOf(op), 0);
     this.renewals += writesTo(run.ops.filter((op) => 'set' in op && op.set === 'lease'));
