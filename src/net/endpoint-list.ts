@@ -243,7 +243,7 @@ export function endpointKeys(...lists: readonly EndpointList[]): Set<EndpointKey
 }
 
 /** The index, from `from` on, of an item in text that has items of its length; -1 = none. */
-function indexOfItem(items: string, item: string, from = 0): number {
+export function indexOfItem(items: string, item: string, from = 0): number {
   const { length } = item;
   let at = items.indexOf(item, from * length);
   while (at % length > 0) at = items.indexOf(item, at + 1);

@@ -5,7 +5,8 @@ import { type Finding, problem } from '../host/finding.ts';
 import { flowOutcomes } from '../kernel/conntrack-ops.ts';
 import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
 import { protocolOf } from '../kernel/nft/constants.ts';
-import { Address, addressBytes, formatEndpoint } from '../net/address.ts';
+import { Address, formatEndpoint } from '../net/address.ts';
+import { indexOfItem } from '../net/endpoint-list.ts';
 import { madeAt } from '../net/made-at.ts';
 import { formatPortName } from '../net/protocol.ts';
 import {
@@ -15,9 +16,9 @@ import {
   servedPortOf,
 } from '../state/frontends-in-force.ts';
 import type { ClusterState } from '../state/store.ts';
-import { objectKey } from '../state/types.ts';
+import { type EndpointSlice, objectKey } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
-import { Pacer, type Pause } from '../time/pacer.ts';
+import { Pacer } from '../time/pacer.ts';
 import { Runner } from '../time/runner.ts';
 
 export interface ServiceBytesOptions {
@@ -47,9 +48,9 @@ const flowsMost = 50;
 /** How long the kernel is asked at a time: a stop waits for that. */
 const waitMs = 500;
 const retryMs = 5000;
-/** Endpoints may get other zones, and Services go: after this time, or this many endpoints. */
+/** Endpoints may get other zones, and Services go: after this time, or this many of them. */
 const forgetMs = 60_000;
-const foundMax = 131_072;
+const zonesOfMax = 131_072;
 /** Zones of a namespace, and pairs of all: EndpointSlices may name any zone. */
 const zonesMax = { named: 16, pairs: 1000 } as const;
 
@@ -60,9 +61,8 @@ export class ServiceBytes {
   readonly zones = new Map<string, { from: string; to: string; bytes: number }>();
   /** Ended connections that were not counted; undefined: the setting is off. */
   missed: number | undefined;
-  /** Zones that Services said of all their endpoints lately, by `namespace/name` and address. */
-  readonly #found = new Map<string, ReadonlyMap<string, string>>();
-  #foundCount = 0;
+  /** Of endpoints that had connections lately, by `namespace/name` of the Service and address. */
+  readonly #zoneOf = new Map<string, string>();
   /** All that they said, by namespace. */
   readonly #named = new Map<string, Set<string>>();
   readonly #reads: Runner;
@@ -122,7 +122,7 @@ export class ServiceBytes {
       const { pause } = new Pacer(clock);
       for (const one of records) {
         if (kernel !== this.#kernel) break;
-        if (one.kind === 'bytesOfEnded') await this.#add(one, pause);
+        if (one.kind === 'bytesOfEnded') this.#add(one);
         else if (one.kind === 'flowOfEnded') this.#logFlow(one);
         else if (one.kind === 'bytesMissed') {
           this.missed! += one.connections;
@@ -141,11 +141,10 @@ export class ServiceBytes {
   }
 
   #forget(nowMs: number): void {
-    if (nowMs < this.#forgetAtMs && this.#foundCount < foundMax) return;
+    if (nowMs < this.#forgetAtMs) return;
     this.#forgetAtMs = nowMs + forgetMs;
     this.#timers = packed(closingTimers(this.#options.host));
-    this.#found.clear();
-    this.#foundCount = 0;
+    this.#zoneOf.clear();
     for (const [id, { namespace, service }] of this.ports) {
       if (!this.#options.state.service(objectKey(namespace, service))) this.ports.delete(id);
     }
@@ -153,7 +152,7 @@ export class ServiceBytes {
     for (const one of this.#named.keys()) if (!counted.has(one)) this.#named.delete(one);
   }
 
-  async #add(one: ReplyOf<'bytesOfEnded'>, pause: Pause): Promise<void> {
+  #add(one: ReplyOf<'bytesOfEnded'>): void {
     const { state } = this.#options;
     const [address, endpoint] = [Address.from(one.frontend), Address.from(one.endpoint)];
     const served = this.#servedPort(one, address);
@@ -167,8 +166,7 @@ export class ServiceBytes {
       port.durations[i]! += durations.getUint32(4 * i, true);
     }
     const key = objectKey(served.namespace, served.service);
-    const zones = this.#found.get(key) ?? (await this.#find(key, pause));
-    const zone = this.#ofNamespace(served.namespace, zones.get(endpoint.latin1) ?? '');
+    const zone = this.#ofNamespace(served.namespace, this.#zoneAt(key, endpoint));
     // A ClusterIP is translated on the node of its client; other frontends anywhere.
     const isOwn = state.service(key)?.clusterIPs.some((own) => own.key === address.key);
     const client = (isOwn && state.node?.zone) || '';
@@ -208,20 +206,15 @@ export class ServiceBytes {
     return named.has(zone) ? zone : 'other';
   }
 
-  /** Many endpoints take several turns. */
-  async #find(key: string, pause: Pause): Promise<ReadonlyMap<string, string>> {
-    const zones = new Map<string, string>();
-    for (const { addresses, family, places } of this.#options.state.slices(key)) {
-      const bytes = addressBytes[family];
-      for (const [i, { zone }] of places?.entries() ?? []) {
-        const address = addresses.slice(i * bytes, (i + 1) * bytes);
-        if (!zones.has(address)) zones.set(address, zone);
-      }
-      this.#foundCount += places?.length ?? 0;
-      await pause();
-    }
-    this.#found.set(key, zones);
-    return zones;
+  /**
+   * Connections are what it costs, not endpoints: of a thousand slices, one takes 0.1 ms. An index
+   * of all endpoints of a Service would be made again where those of others have taken its place.
+   */
+  #zoneAt(key: string, endpoint: Address): string {
+    if (this.#zoneOf.size >= zonesOfMax) this.#zoneOf.clear();
+    return madeAt(this.#zoneOf, `${key} ${endpoint.latin1}`, () => {
+      return zoneIn(this.#options.state.slices(key), endpoint);
+    });
   }
 
   #addZones(from: string, to: string, bytes: number): void {
@@ -229,6 +222,15 @@ export class ServiceBytes {
     const pair = isKnown ? { from, to } : { from: 'other', to: 'other' };
     madeAt(this.zones, `${pair.from}\0${pair.to}`, () => ({ ...pair, bytes: 0 })).bytes += bytes;
   }
+}
+
+/** Empty: no slice says it. */
+function zoneIn(slices: readonly EndpointSlice[], { family, latin1 }: Address): string {
+  for (const { addresses, family: own, places } of slices) {
+    const at = own === family && places !== undefined ? indexOfItem(addresses, latin1) : -1;
+    if (at >= 0) return places![at]!.zone;
+  }
+  return '';
 }
 
 const nothing = () => ({ in: 0, out: 0, durations: [...durationBoundsMs, 0].map(() => 0), ms: 0 });
