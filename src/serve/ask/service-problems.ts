@@ -101,12 +101,16 @@ export function ownProblems(known: ProblemFacts, subject: Subject): Problem[] {
   ];
 }
 
-/** The most problems of ports: a Service may have 20,000 ports, which are checked in one turn. */
+/**
+ * The most ports that are looked at, and the most problems of them: a Service may have 20,000 ports,
+ * and is checked in one turn.
+ */
+const portsMax = 4096;
 const ofPortsMax = 500;
 
 function ofPorts(seen: readonly Seen[], find: (one: Seen) => readonly Problem[]): Problem[] {
   const found: Problem[] = [];
-  for (const one of seen) {
+  for (const one of seen.slice(0, portsMax)) {
     found.push(...find(one));
     if (found.length >= ofPortsMax) break;
   }

@@ -5,10 +5,13 @@ import { answerPacer } from '../../../src/serve/ask/answer-pacer.ts';
 import { withAnswers } from '../../../src/serve/ask/endpoint-answers.ts';
 import { serviceAddresses } from '../../../src/serve/ask/endpoint-problems.ts';
 import { StoppedClients } from '../../../src/serve/ask/foreign-rules/stopped-clients.ts';
+import { ownProblems, type ProblemFacts } from '../../../src/serve/ask/service-problems.ts';
 import { SliceSurvey } from '../../../src/serve/ask/slice-survey.ts';
+import { resolveInSteps, type Seen } from '../../../src/state/resolve.ts';
+import { finish } from '../../../src/state/steps.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import { forwarding, pool } from '../modes/nftables/forwardings.ts';
-import { ips, ready, service, slice } from '../state/build.ts';
+import { context, ips, ready, service, slice } from '../state/build.ts';
 import { ToyClock } from '../sync/double.ts';
 
 const clusterCIDR = [parseCIDR('10.0.0.0/8')!];
@@ -83,6 +86,32 @@ it.each([
     return serviceAddresses({ owners }, new ClusterState(), 'ns/web', seen).length;
   };
   expect([foundAt(most - 1), foundAt(most)]).toEqual([1, 0]);
+});
+
+it.each([
+  [4095, 1],
+  [4096, 0],
+])('a problem of port %i of a Service is looked at: %i', (index, found) => {
+  const state = new ClusterState();
+  const web = service();
+  const endpoints = slice({ '10.0.0.5': ready });
+  state.apply({ kind: 'service', service: web });
+  state.apply({ kind: 'slice', slice: endpoints });
+  const one: Seen[] = [];
+  finish(resolveInSteps(web, [endpoints], context, (seen) => void one.push(seen)));
+  const seen = Array<Seen>(index).fill(one[0]!);
+  const known = {
+    ...{ state, clock: { wallMs: () => 0 } },
+    connectionLimits: { obstacleOf: () => undefined, refusals: { of: () => [] } },
+    eventHistory: { recent: { countOf: () => 0 } },
+    failureDetection: { silentIn: () => [] },
+    serviceHealth: { failureOf: () => undefined },
+    sliceSurvey: { problems: () => [] },
+    takenNodePorts: { problems: () => [] },
+    unanswered: { of: () => new Map() },
+  } as unknown as ProblemFacts;
+  const all = [...seen, { ...one[0]!, rangeRefusal: 'it overlaps' }];
+  expect(ownProblems(known, { service: web, seen: all, excess: [] })).toHaveLength(found);
 });
 
 describe('a look for pods that rules stop', () => {
