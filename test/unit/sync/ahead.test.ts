@@ -231,6 +231,17 @@ describe('the sync during the first lists', () => {
     expect(world.loop.upToDate).toBe(true);
   });
 
+  it('adds no hooks any more when it is stopped before all is there', async () => {
+    const world = await streaming();
+    const { kernel } = world;
+    kernel.failNext({ code: 'ENOMEM', times: Number.POSITIVE_INFINITY });
+    world.synced();
+    await world.clock.pass(1000);
+    kernel.heal();
+    await world.stop();
+    expect(isHooked(kernel)).toBe(false);
+  });
+
   it('adds the hooks although changes never stop', async () => {
     const world = await streaming();
     let last = 0;

@@ -147,6 +147,28 @@ describe('a Service with many ports', () => {
     expect([rig.changed.length, rig.tracked.desired.size]).toEqual([count, 0]);
   });
 
+  it('says of a few in each step that another one has lost what it takes', () => {
+    const rig = new Rig();
+    const count = 1000;
+    const of = (name: string, createdMs: number) => {
+      const at = { clusterIPs: [`10.96.0.${1 + createdMs}`], externalIPs: ['203.0.113.1'] };
+      return service({ ...at, name, createdMs, ports: portsOf(count) });
+    };
+    rig.set(of('other', 1));
+    finish(rig.desired.refresh('ns/other', 0));
+    rig.set(of('web', 0));
+    rig.changed.length = 0;
+    let [lost, most] = [0, 0];
+    const refresh = rig.desired.refresh('ns/web', 0);
+    for (let done: boolean | undefined; !done; ) {
+      done = refresh.next().done;
+      const now = rig.changed.filter((key) => key.startsWith('ns/other:')).length;
+      [lost, most] = [now, Math.max(most, now - lost)];
+    }
+    expect(lost).toBe(count);
+    expect(most).toBeLessThanOrEqual(count / 8);
+  });
+
   it.each([0, 2])('gives what it loses to another one in parts, and keeps %i ports', (kept) => {
     const rig = new Rig();
     const of = (name: string, createdMs: number, count: number) => {
