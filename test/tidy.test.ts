@@ -210,15 +210,15 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/kernel': 6594,
   'src/modes': 14_346,
   'src/net': 1445,
-  'src/serve': 14_896,
-  'src/service-bytes': 239,
+  'src/serve': 14_900,
+  'src/service-bytes': 241,
   'src/source': 8671,
   'src/state': 6606,
   'src/sync': 4725,
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 120_970,
+  test: 121_045,
 };
 
 describe('budgets', () => {

@@ -87,8 +87,14 @@ async function connections(): Promise<string[]> {
     .sort();
 }
 
+/** The kernel forgets a flow of UDP after 30 s: an emulated machine may take longer for a start. */
+async function rememberFlows(): Promise<void> {
+  await lab.node.run(['sysctl', '-qw', 'net.netfilter.nf_conntrack_udp_timeout=600']);
+}
+
 describe('a restart without a change', () => {
   test('only takes ownership of the tables and deletes no connection, whatever exists', async () => {
+    await rememberFlows();
     const protocols = ['TCP', 'UDP', 'SCTP'] as const;
     const ports = protocols.map((protocol) => ({ name: protocol, protocol, port: 8080 }));
     const servicePorts = ports.map((port) => ({ ...port, port: 80, nodePort: NODE_PORT }));
@@ -125,6 +131,7 @@ describe('a restart without a change', () => {
 
 describe('a flow that is not to a Service', () => {
   test('keeps its entry although its port is that of a node port whose endpoint is removed', async () => {
+    await rememberFlows();
     const web = service('web', { ports: [{ port: 53, protocol: 'UDP', nodePort: NODE_PORT }] });
     const behind = (pod: ActorName) => [
       ...BASELINE,
