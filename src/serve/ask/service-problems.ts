@@ -102,8 +102,8 @@ export function ownProblems(known: ProblemFacts, subject: Subject): Problem[] {
 }
 
 /**
- * The most ports that are looked at, and the most problems of them: a Service may have 20,000 ports,
- * and is checked in one turn.
+ * The most ports that are looked at, and the most problems of them: a Service may have 20,000
+ * ports, and is checked in one turn.
  */
 const portsMax = 4096;
 const ofPortsMax = 500;
