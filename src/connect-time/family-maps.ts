@@ -115,8 +115,7 @@ export class ConnectTimeMaps implements MapView {
 
   /** Everything desired is in the maps, except what the kernel refuses. No op is in flight. */
   get upToDate(): boolean {
-    const isTried = this.#retry === undefined;
-    return isTried && this.#sync.upToDate && !this.#lease.isRenewing;
+    return this.#sync.upToDate && !this.#lease.isRenewing;
   }
 
   /** See `Planner.describe`; nothing if the maps do not contain it. */
