@@ -43,7 +43,7 @@ export class Admission {
   readonly #unsettled = new Set<string>();
   /** Services that did not fit when they changed, and are tried again while elements leave. */
   readonly #awaiting = new Set<string>();
-  /** Services left to the rules that are tried again; whether these are of those. */
+  /** Services left to the rules that are tried again: once, or (true) until nothing leaves. */
   readonly #retried = new Map<string, boolean>();
   /**
    * External addresses of Forwardings that the maps do not have, by key. Where such an address is

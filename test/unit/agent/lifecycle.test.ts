@@ -245,12 +245,15 @@ it.each([1, 2, 3, 4, 5, 6])(
   'a start ends with one line, once all families are in force, whatever batch takes long: %i',
   async (slow) => {
     const app = new Running(await configOf('--manifests=/anywhere'));
-    const kernel = new KernelOfSlowBatch(slow);
-    await app.start({ kernel, source: new ReadySource(), modes: modes({ nftables: true }) });
+    const [kernel, source] = [new KernelOfSlowBatch(slow), new ReadySource()];
+    await app.start({ kernel, source, modes: modes({ nftables: true }) });
     await app.clock.pass(1000);
-    const ready = app.lines.filter(({ msg }) => msg === 'Ready');
+    const other = service({ name: 'other', uid: 'uid-2', clusterIPs: ['10.96.0.7'] });
+    source.say({ kind: 'service', service: other });
+    await app.clock.pass(1000);
+    const ready = app.lines.flatMap(({ time: _, ...line }) => (line.msg === 'Ready' ? [line] : []));
     const about = { services: 1, servicePorts: 1, families: ['IPv4', 'IPv6'] };
-    expect(ready).toEqual([expect.objectContaining({ level: 'info', ...about })]);
+    expect(ready).toEqual([{ level: 'info', ...about, seconds: expect.any(Number), msg: 'Ready' }]);
     await app.stop();
   },
 );

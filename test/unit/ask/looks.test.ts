@@ -91,7 +91,7 @@ it.each([
 it.each([
   [4095, 1],
   [4096, 0],
-])('a problem of port %i of a Service is looked at: %i', (index, found) => {
+])('a problem of port %i of a Service, counted from 0: %i are found', (index, found) => {
   const state = new ClusterState();
   const web = service();
   const endpoints = slice({ '10.0.0.5': ready });
