@@ -5,8 +5,8 @@
 import { buildProduct, withCluster } from './lib/api-rig.ts';
 import { type Size, sizeName } from './lib/cluster.ts';
 import { eachFollower, used } from './lib/followers.ts';
-import { paced } from './lib/paced.ts';
 import { RollingService } from './lib/rolling-service.ts';
+import { spread } from './lib/spread.ts';
 import { number, table } from './lib/stats.ts';
 
 const others: Size = { services: 2000, endpoints: 5 };
@@ -22,7 +22,7 @@ export async function rollout(): Promise<string> {
     const found = await withCluster(others, async (api, namespace) => {
       const large = new RollingService(api, 'large', '10.111.0.1', endpoints);
       await large.create();
-      const roll = (seconds: number) => paced(perSecond * seconds, seconds, () => large.update());
+      const roll = (seconds: number) => spread(perSecond * seconds, seconds, () => large.update());
       return eachFollower(api.kubeconfig, namespace, others.services + 1, async (pid) => {
         await roll(warmSeconds);
         return used(pid, () => roll(seconds));

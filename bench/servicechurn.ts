@@ -8,9 +8,9 @@ import { buildProduct, withCluster } from './lib/api-rig.ts';
 import type { Size } from './lib/cluster.ts';
 import type { Extent } from './lib/extent.ts';
 import { eachFollower } from './lib/followers.ts';
-import { paced } from './lib/paced.ts';
 import { withChildrenMs } from './lib/processor-time.ts';
 import { RollingService } from './lib/rolling-service.ts';
+import { spread } from './lib/spread.ts';
 import { number, ratio, table } from './lib/stats.ts';
 
 /** How many Services have how many endpoints. */
@@ -23,7 +23,7 @@ const groups = [
 /** Services that stay. */
 const others: Size = { services: 10, endpoints: 5 };
 const wholeMinutes = 20;
-/** Parts of the time. Rolling has 50 times as many updates. */
+/** Parts of the time. Rolling takes 24 times as many requests as each of the others. */
 const parts = { create: 0.2, roll: 0.6, remove: 0.2 };
 
 export async function servicechurn(extent: Extent): Promise<string> {
@@ -41,10 +41,10 @@ export async function servicechurn(extent: Extent): Promise<string> {
         return new RollingService(api, `rolling-${i}`, clusterIP, size);
       });
       const beforeMs = withChildrenMs(pid);
-      await paced(services, seconds * parts.create, (i) => rolling[i]!.create());
+      await spread(services, seconds * parts.create, (i) => rolling[i]!.create());
       const updates = rolling.flatMap((one) => Array.from({ length: one.updates }, () => one));
-      await paced(updates.length, seconds * parts.roll, (i) => updates[i]!.update());
-      await paced(services, seconds * parts.remove, (i) => rolling[i]!.remove());
+      await spread(updates.length, seconds * parts.roll, (i) => updates[i]!.update());
+      await spread(services, seconds * parts.remove, (i) => rolling[i]!.remove());
       const status = processStatus(pid);
       const megabytes = (name: string): number => status(name) / 1024;
       const cpuMs = withChildrenMs(pid) - beforeMs;

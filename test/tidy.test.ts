@@ -201,7 +201,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/ask': 1725,
   'src/cli': 5464,
   'src/config': 4537,
-  'src/connect-time': 3005,
+  'src/connect-time': 3004,
   'src/connection-limits': 1104,
   'src/conntrack': 1392,
   'src/failure-detection': 1555,
@@ -218,7 +218,7 @@ const mostLines: Readonly<Record<string, number>> = {
   'src/takeover': 1307,
   'src/time': 419,
   'src/tools': 5153,
-  test: 121_048,
+  test: 121_051,
 };
 
 describe('budgets', () => {

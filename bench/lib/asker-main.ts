@@ -6,9 +6,9 @@
 import { once } from 'node:events';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { answerCommands } from '../../test/lab/asked-process.ts';
 import type { Answers, Asking } from './asker-process.ts';
+import { spread } from './spread.ts';
 
 /** Resolves to the length of the answer. A new connection each time, as the commands make. */
 function ask(path: string): Promise<number> {
@@ -32,14 +32,11 @@ function ask(path: string): Promise<number> {
 async function answersTo({ count, paths, perSecond }: Asking): Promise<Answers> {
   const tookMs: number[] = [];
   let bytes = 0;
-  const startedMs = performance.now();
-  for (let i = 0; i < count; i += 1) {
+  await spread(count, count / perSecond, async (i) => {
     const beganMs = performance.now();
     bytes = await ask(paths[i % paths.length]!);
     tookMs.push(performance.now() - beganMs);
-    const nextMs = startedMs + (i + 1) * (1000 / perSecond);
-    await sleep(Math.max(0, nextMs - performance.now()));
-  }
+  });
   return { tookMs, bytes };
 }
 

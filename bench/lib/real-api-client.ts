@@ -243,7 +243,8 @@ async function change(count: number, perSecond = Number.POSITIVE_INFINITY): Prom
   await each(
     Array.from({ length: count }, (_, i) => i),
     async (i) => {
-      await sleep(Math.max(0, startedMs + (i * 1000) / perSecond - performance.now()));
+      const waitMs = startedMs + (i * 1000) / perSecond - performance.now();
+      if (waitMs > 0) await sleep(waitMs);
       const key = keys[i % keys.length]!;
       const [namespace = '', name] = key.split('/');
       const path = `${collection('endpointslices', namespace)}/${name}`;

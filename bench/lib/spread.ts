@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Does `work` this often, spread over the time. What comes late is made up for. */
-export async function paced(
+export async function spread(
   count: number,
   seconds: number,
   work: (i: number) => Promise<unknown>,
