@@ -9,10 +9,10 @@ const root = resolve(import.meta.dirname, '../../..');
 /** Of a document that has no budget of its own. */
 const usual = 1700;
 /** Of all documents together. */
-const total = 86_222;
+const total = 86_230;
 const budgets: Readonly<Record<string, number>> = {
   'README.md': 1450,
-  'bench/README.md': 2800,
+  'bench/README.md': 2809,
   'docs/api.md': 3190,
   'docs/balancing.md': 1825,
   'docs/configuration.md': 3020,
